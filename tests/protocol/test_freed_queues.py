@@ -16,7 +16,6 @@ from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.sessions.outdated_targets import DELETED_MAX
 from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.delayed_messages import DelayedMessages
-from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.storage.queue.tiered_queue import TieredQueue
 from tests.patience import until
@@ -25,8 +24,8 @@ from tests.protocol.socketless import Client
 from tests.stored_broker import StoredBroker
 
 KINDS = (
-    ClassicFigures, ClassicQueue, DelayedMessages, Exchange, PriorityQueue, QueueOptions,
-    QuorumQueueClient, TieredQueue,
+    ClassicFigures, ClassicQueue, DelayedMessages, Exchange, PriorityQueue, TieredQueue,
+    QueueOptions,
 )  # fmt: skip
 COUNT, FEW = 20, 5
 """Of each kind that are made, and of all kinds that may be there for something else."""

@@ -43,19 +43,18 @@ class LeaderDeadLetters:
     ) -> None:
         self._vhost = vhost
         self._queue = queue
-        self._once = LetterReader(addresses, self._publish)
+        self._once = LetterReader(addresses)
         self._kept = KeptLetterSource(vhost, queue, groups, addresses)
 
     def begin(self, member: GroupMember, kept: list[Effect]) -> None:
         """The node has the leader now. kept: the letters that earlier leaders have left."""
         self.end()
-        self._once.member = member
+        self._once.begin(member, self._publish)
         self._kept.begin(member, kept)
 
     def end(self) -> None:
         """The node no longer has the leader, or the queue ends."""
-        self._once.member = None
-        self._once.clear()
+        self._once.end()
         self._kept.end()
 
     def options_changed(self) -> None:
@@ -92,7 +91,7 @@ class KeptLetterSource(Actor):
         self._vhost = vhost
         self._queue = queue
         self._groups = groups
-        self._reader = LetterReader(addresses, self._has_read)
+        self._reader = LetterReader(addresses)
         self._worker: DeadLetterWorker | None = None
         self._taken: ReadLetters | None = None
         self._done: list[int] = []
@@ -104,7 +103,7 @@ class KeptLetterSource(Actor):
 
     def begin(self, member: GroupMember, letters: list[Effect]) -> None:
         """The node has the leader now. letters: those that earlier leaders have left."""
-        self._reader.member = member
+        self._reader.begin(member, self._has_read)
         for one in letters:
             assert isinstance(one, DeadLetters), "a machine keeps letters"
             self._reader.add(one)
@@ -113,7 +112,7 @@ class KeptLetterSource(Actor):
 
     def end(self) -> None:
         """The node no longer has the leader. The next leader publishes unsettled letters."""
-        self._reader.member = None
+        self._reader.end()
         self._forget()
         if self._worker is not None:
             self._worker.close()

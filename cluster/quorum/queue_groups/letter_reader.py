@@ -42,13 +42,22 @@ class LetterReader:
 
     __slots__ = ("_addresses", "_has_read", "_is_reading", "_read", "_waiting", "member")
 
-    def __init__(self, addresses: Addresses, has_read: Callable[[], object]) -> None:
+    def __init__(self, addresses: Addresses) -> None:
         self.member: GroupMember | None = None
         self._addresses = addresses
-        self._has_read = has_read
+        self._has_read: Callable[[], object] = _nothing
         self._waiting: deque[tuple[Reason, Run]] = deque()
         self._is_reading = False
         self._read: ReadLetters | None = None
+
+    def begin(self, member: GroupMember, has_read: Callable[[], object]) -> None:
+        """A member leads. has_read: called when a thread has read some."""
+        self.member, self._has_read = member, has_read
+
+    def end(self) -> None:
+        """It leads no longer: drop all letters. An ended queue is freed without a collection."""
+        self.member, self._has_read = None, _nothing
+        self.clear()
 
     @property
     def has_letters(self) -> bool:
@@ -103,3 +112,7 @@ class LetterReader:
         self._read = self._read or self._next()
         if not self._is_reading:
             self._has_read()
+
+
+def _nothing() -> None:
+    """No member leads."""
