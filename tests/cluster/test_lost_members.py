@@ -136,7 +136,7 @@ def test_a_node_that_was_emptied_joins_again(cluster):
     declare(c, "emptied", b"1", b"2")
     declare(c, "gone", b"1", **{"x-quorum-initial-group-size": 1})
     come_back_empty(c, a)
-    assert "'emptied'> on node" not in a.log + b.log, "its new member is no surprise"
+    assert "'emptied' in vhost '/' on node" not in a.log + b.log, "its new member is no surprise"
     assert_has_everything(c, [a, b], "emptied", b"1", b"2")
     declare(a, "gone", b"3", **{"x-quorum-initial-group-size": 1})
     assert bodies(c, "gone", 1) == [b"3"]
@@ -150,7 +150,7 @@ def test_a_queue_that_has_lost_most_members_says_what_to_do(cluster):
         node.stop(signal.SIGKILL)
     for node in (b, c):
         a.ctl("forget_cluster_node", node.name)
-    a.wait_for_log("'most'> has no leader: most of its members are lost")
+    a.wait_for_log("quorum queue 'most' in vhost '/' has no leader: most of its members are lost")
     a.ctl("force_shrink_member_to_current_member", "most")
     assert bodies(a, "most", 2) == [b"1", b"2"]
     for node in (b, c):

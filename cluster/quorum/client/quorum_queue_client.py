@@ -197,7 +197,7 @@ class QuorumQueueClient(Actor):
         self._known_length = NO_LENGTH if service.is_new else None
 
     def __repr__(self) -> str:
-        return f"<QuorumQueueClient {self.name!r}>"
+        return f"quorum {self._what}"
 
     # Turns
 
