@@ -43,12 +43,13 @@ class QuorumRecord(msgspec.Struct, frozen=True, array_like=True):
     """The members, in the order in which they were added. next_number: of the next member.
 
     forced_from: a forced recovery has removed the members with lower numbers that are not in the
-    record; their data must not be used.
+    record; their data must not be used. first_members: how many the queue was declared with.
     """
 
     members: tuple[QuorumMember, ...]
     next_number: int
     forced_from: int = 0
+    first_members: int = 0
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -58,7 +59,7 @@ class QuorumRecord(msgspec.Struct, frozen=True, array_like=True):
     @property
     def is_first(self) -> bool:
         """Whether the members are still those of the queue's declaration."""
-        return self.next_number == len(self.members) + 1
+        return self.next_number == self.first_members + 1 == len(self.members) + 1
 
     def names(self, *, are_voters: bool) -> tuple[str, ...]:
         """The names of the members that should be voters, or of the others."""
@@ -84,7 +85,9 @@ class QuorumRecord(msgspec.Struct, frozen=True, array_like=True):
     def with_member(self, node: str, *, is_voter: bool = True) -> "QuorumRecord":
         """The record with a new member on a node."""
         added = QuorumMember(self.next_number, node, is_voter)
-        return QuorumRecord((*self.members, added), self.next_number + 1, self.forced_from)
+        return msgspec.structs.replace(
+            self, members=(*self.members, added), next_number=self.next_number + 1
+        )
 
     def without(self, node: str) -> "QuorumRecord":
         """The record without the member on a node."""
@@ -105,7 +108,7 @@ class QuorumRecord(msgspec.Struct, frozen=True, array_like=True):
 def new_record(nodes: tuple[str, ...]) -> QuorumRecord:
     """The record of a new queue with members on these nodes."""
     members = [QuorumMember(number, node) for number, node in enumerate(nodes, 1)]
-    return QuorumRecord(tuple(members), len(members) + 1)
+    return QuorumRecord(tuple(members), len(members) + 1, first_members=len(members))
 
 
 def placed(vhost: str, name: str, placement: Placement, node: str, is_alone: bool) -> Placement:
@@ -234,7 +237,7 @@ def changed(record: QuorumRecord, wanted: Change) -> QuorumRecord | None:
     if isinstance(wanted, KeepOnly):
         if member is None:
             raise RefusedChange(f"node {wanted.node} has no member of the queue")
-        return QuorumRecord((member,), record.next_number, record.next_number)
+        return msgspec.structs.replace(record, members=(member,), forced_from=record.next_number)
     if member is None:
         return record
     left = record.without(wanted.node)

@@ -416,10 +416,9 @@ class Groups:
 
     def _take_raft(self, node: str, item: RaftItem) -> None:
         message = decode_message(item.message)
-        group, of = message.group, self.nodes.of
-        if of(group, item.sender) != node or of(group, item.to) != self.node:
+        if self.nodes.of(message.group, item.sender) != node:
             return
-        member = self.members.get(group)
+        member = self.members.get(message.group)
         if member is None or item.to != member.me:
             member = self._joining(member, item.to, message)
             if member is None:
@@ -440,6 +439,8 @@ class Groups:
         An older member on this node is removed first.
         """
         group = message.group
+        if self.nodes.of(group, to) != self.node:
+            return None
         is_newer = member is None or number_of(to) > number_of(member.me)
         if not (is_newer and isinstance(message, Entries) and self.may_join(group, to)):
             return None
