@@ -146,7 +146,7 @@ def test_a_queue_that_has_lost_most_members_says_what_to_do(cluster):
     a, b, c = cluster
     declare(b, "most", b"1", b"2")
     assert shown(a, "most")[0] == b.name
-    for node in (b, c):
+    for node in (c, b):
         node.stop(signal.SIGKILL)
     for node in (b, c):
         a.ctl("forget_cluster_node", node.name)

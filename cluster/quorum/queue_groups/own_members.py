@@ -179,7 +179,7 @@ class OwnMembers:
                 "messages that only members on %s had are lost", queue, nodes,
             )  # fmt: skip
         elif raft.leading is not None or set(configuration.voters) != {member.me, *others[:1]}:
-            return False
+            return raft.leading is not None
         elif nodes in self._cluster.nodes:
             return True
         else:
@@ -196,7 +196,7 @@ class OwnMembers:
         left = [name for name in voters if declared.record.named(name) is not None]
         if declared.use.leader or 2 * len(left) > len(voters):
             declared.stuck_since_ms = 0
-            return False
+            return 2 * len(left) <= len(voters)
         now_ms = self._clock.now_ms()
         if not declared.stuck_since_ms:
             declared.stuck_since_ms = now_ms
