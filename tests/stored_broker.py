@@ -12,8 +12,11 @@ class StoredBroker(EmbeddedBroker):
     metadata: created at each start. make_metadata: makes it from a path. disk: the store's.
     """
 
-    def __init__(self, directory, *, make_metadata=SqliteMetadata, disk=None, virtual_clock=False):
-        super().__init__(virtual_clock=virtual_clock)
+    def __init__(
+        self, directory, *, make_metadata=SqliteMetadata, disk=None, virtual_clock=False,
+        config=None,
+    ):  # fmt: skip
+        super().__init__(config, virtual_clock=virtual_clock)
         self._directory = directory
         self._make_metadata = make_metadata
         self._disk = disk

@@ -5,9 +5,12 @@ its placement has no record. This happens before anything is restored, so no cli
 
 For some queues at a time: a group of one member is made for each, and gets the messages as entries,
 in order, with their counts and dead letters. When these are on disk, the rows of the queues lose
-their storage ids, in one transaction. Then what they had stored is deleted. After a crash before
-the transaction the groups are made again, from the beginning; after it the store removes what is
-left as that of deleted queues.
+their storage ids and get records, in one transaction. Then what they had stored is deleted. After a
+crash before the transaction the groups are made again, from the beginning; after it the store
+removes what is left as that of deleted queues.
+
+Each node also writes the records of the queues on other nodes. A record keeps the names of the
+members when a node gets another name.
 """
 
 import asyncio
@@ -17,7 +20,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from leveret.broker.amqp.field_table import decode_table
-from leveret.broker.declarations.values import PutQueue
+from leveret.broker.declarations.values import PutPlacement, PutQueue
 from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_kind import QUORUM
 from leveret.broker.queues.contract.queue_kinds import queue_type
@@ -48,6 +51,8 @@ from leveret.storage.metadata.metadata_rows import Definitions, QueueRow
 from leveret.storage.store.store import Store
 
 QUEUES_AT_ONCE = 500
+LIFE_MS_MIN = 60_000
+"""A message lives so long at least: what happens to it then is known once its queue is declared."""
 READ_BYTES = 1024 * 1024
 """The messages of one read become a few entries, which are on disk before the next read."""
 
@@ -55,34 +60,30 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class OlderQueue(NamedTuple):
-    """A queue without a group. row: its declaration.
-
-    group, member: the number of the group that it gets, and the name of the member.
-    """
+    """A queue without a record. row: its declaration. placement: with the record that it gets."""
 
     row: QueueRow
-    group: int
-    member: str
+    placement: Placement
+
+    @property
+    def group(self) -> int:
+        """The number of its group."""
+        return self.placement.identity
 
 
 def older_queues(definitions: Definitions, node: str) -> list[OlderQueue]:
-    """The queues that live on this node and whose messages no group has."""
+    """The queues without a record, wherever they live. node: this one."""
     rows = {(row.vhost, row.name): row for row in definitions.queues}
     return [
-        _older_queue(rows[it.vhost, it.name], Placement(it.node, it.identity), node)
+        OlderQueue(
+            rows[it.vhost, it.name],
+            placed(it.vhost, it.name, Placement(it.node, it.identity), node, is_alone=False),
+        )
         for it in stored.declarations(definitions)
         if isinstance(it, PutQueue)
-        and it.storage_id
         and not it.record
-        and it.node in ("", node)
         and queue_type(decode_table(it.arguments)[0]) == QUORUM
-    ]
-
-
-def _older_queue(row: QueueRow, before: Placement, node: str) -> OlderQueue:
-    placement = placed(row.vhost, row.name, before, node, is_alone=False)
-    (member,) = decode_record(placement.record).members
-    return OlderQueue(row, placement.identity, member.name)
+    ]  # fmt: skip
 
 
 class TakingOver:
@@ -97,13 +98,16 @@ class TakingOver:
 
     async def run(self, definitions: Definitions) -> Definitions:
         """Take all over; returns the definitions as they are then. Raises StoreError."""
-        queues = older_queues(definitions, self._groups.node)
-        if not queues:
+        node = self._groups.node
+        found = older_queues(definitions, node)
+        if not found:
             return definitions
+        queues = [one for one in found if one.placement.node == node and one.row.storage_id]
         logger.info("%d quorum queues of an earlier version become replicated ones", len(queues))
         for at in range(0, len(queues), QUEUES_AT_ONCE):
             await self._take(queues[at : at + QUEUES_AT_ONCE])
         logger.info("%d quorum queues have %d messages", len(queues), self._count)
+        self._write([one for one in found if one not in queues])
         return self._metadata.load()
 
     async def _take(self, queues: Sequence[OlderQueue]) -> None:
@@ -111,7 +115,8 @@ class TakingOver:
         for queue in queues:
             if queue.group in groups.members:
                 groups.remove(queue.group)
-            groups.create(queue.group, (queue.member,), queue.member)
+            (member,) = decode_record(queue.placement.record).members
+            groups.create(queue.group, (member.name,), member.name)
         while not all(groups.members[queue.group].is_serving for queue in queues):
             await log.sync()
         parts = []
@@ -121,14 +126,18 @@ class TakingOver:
                 parts.append(part)
                 await self._read(queue.group, part, level)
         await log.sync()
-        self._forget_stored(queues)
+        self._write([queue._replace(row=queue.row._replace(storage_id=0)) for queue in queues])
         await self._delete(parts)
 
-    def _forget_stored(self, queues: Sequence[OlderQueue]) -> None:
-        """From now on the groups have the messages."""
+    def _write(self, queues: Sequence[OlderQueue]) -> None:
+        """Write the rows of queues. Without a storage id, their groups have the messages."""
         with self._metadata.batch():
-            for queue in queues:
-                self._metadata.put_queue(queue.row._replace(storage_id=0))
+            for row, placement in queues:
+                self._metadata.put_queue(row)
+                node, identity, record = placement
+                stored.write(
+                    PutPlacement(row.vhost, row.name, identity, node, record), self._metadata
+                )
         self._metadata.sync()
 
     async def _delete(self, parts: Sequence[BackingQueue]) -> None:
@@ -174,7 +183,9 @@ class TakingOver:
             runs = [
                 EnqueuedRun(
                     1, len(one.message.body),
-                    max(0, one.expires_at_ms - now_ms) if one.expires_at_ms else NO_LIMIT,
+                    max(LIFE_MS_MIN, one.expires_at_ms - now_ms)
+                    if one.expires_at_ms
+                    else NO_LIMIT,
                     DEFAULT_PRIORITY if (own := one.message.header.priority) is None else own,
                 )
                 for one in taken

@@ -6,9 +6,10 @@ from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import read_header, read_stored
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.amqp.properties import encode_properties
+from leveret.broker.config import Config
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.queue_groups.older_messages import DEATH, LETTERS_LEVEL, RETURNS
-from leveret.cluster.quorum.queue_groups.taking_over import TakingOver
+from leveret.cluster.quorum.queue_groups.taking_over import LIFE_MS_MIN, TakingOver
 from leveret.storage.messages.message import Address, Message
 from leveret.storage.messages.message_run import run_of
 from leveret.storage.metadata.metadata import SqliteMetadata
@@ -34,7 +35,7 @@ def returned(body, count, is_first):
     return message(body, **{RETURNS: ("A", [("l", count), ("t", is_first)])})
 
 
-async def stored(directory, arguments, *levels):
+async def stored(directory, arguments, *levels, expires_at_ms=0):
     """Store a quorum queue as versions without groups did, on a node that has run before."""
     async with StoredBroker(directory):
         pass
@@ -46,16 +47,16 @@ async def stored(directory, arguments, *levels):
     for level, messages in enumerate(levels):
         part = store.queue(STORAGE_ID, level, "q", True, False, knows_deliveries=True)
         for one in messages:
-            part.publish(run_of([one]), 0)
+            part.publish(run_of([one]), expires_at_ms)
     store.all_restored()
     await store.log.sync()
     await store.close()
     metadata.close()
 
 
-async def found(directory):
+async def found(directory, **parts):
     """The bodies of all messages, in order, and how often they were returned; a restart later."""
-    async with StoredBroker(directory) as node:
+    async with StoredBroker(directory, **parts) as node:
         queue = node.broker.services.vhosts["/"].queues["q"]
         await until(lambda: queue.own_counts() is not None)
         taken = []
@@ -86,10 +87,27 @@ async def test_dead_letters_that_were_kept_are_kept(tmp_path):
     assert await found(tmp_path) == ([(b"1", 0)], 1)
 
 
+async def test_a_node_whose_host_is_renamed_afterwards_keeps_the_messages(tmp_path):
+    await stored(tmp_path, QUORUM, [message(b"1"), message(b"2")])
+    async with StoredBroker(tmp_path):
+        pass
+    messages, _ = await found(tmp_path, config=Config(node_name="leveret@another-host"))
+    assert messages == [(b"1", 0), (b"2", 0)]
+
+
+async def test_a_message_that_has_expired_becomes_a_dead_letter(tmp_path):
+    await stored(tmp_path, KEEPS_LETTERS, [message(b"1")], expires_at_ms=1)
+    async with StoredBroker(tmp_path, virtual_clock=True) as node:
+        queue = node.broker.services.vhosts["/"].queues["q"]
+        await until(lambda: queue.own_counts() is not None)
+        node.advance(LIFE_MS_MIN / 1000)
+        await until(lambda: queue.own_counts().dlx == 1)
+
+
 async def test_a_crash_before_the_rows_are_changed_begins_again(tmp_path, monkeypatch):
     await stored(tmp_path, QUORUM, [message(b"1"), message(b"2")])
     with monkeypatch.context() as patched:
-        patched.setattr(TakingOver, "_forget_stored", _crash)
+        patched.setattr(TakingOver, "_write", _crash)
         with pytest.raises(Crash):
             await found(tmp_path)
     messages, _ = await found(tmp_path)
