@@ -117,6 +117,9 @@ class Conversion:
         except Refused:
             self._vhost.delete_queue(successor)
             raise
+        except Fault as error:
+            self._vhost.delete_queue(successor)
+            raise Refused(str(error)) from None
 
     async def _finish(self, copying: Copying, successor: QueueClient) -> None:
         """Hold the queue everywhere, copy the rest, and give the name to the successor.
@@ -135,6 +138,12 @@ class Conversion:
                 raise Refused("it takes too long") from None
             except (NotAnswered, Fault) as error:
                 raise Refused(str(error)) from None
+            except Refused:
+                raise
+            except Exception as error:
+                # Clients wait until the queue is released.
+                logger.exception("%s cannot be converted", self._what)
+                raise Refused(f"an unexpected error: {error!r}") from None
             await self._replace(successor)
         except Refused:
             hold.end()

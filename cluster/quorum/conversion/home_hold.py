@@ -43,6 +43,12 @@ class HomeHold(NodeHold):
         self._remote_queues = remote_queues
         self._records: list[Unacked] = []
 
+    def begin(self) -> None:
+        """Hold it. Raises Refused if it was deleted since its conversion began."""
+        if self.vhost.queues.get(self.queue.name) is not self.queue:
+            raise Refused("it was deleted")
+        super().begin()
+
     def freeze(self, holds: NodeHolds, messages: ClassicMessages) -> None:
         """Cancel the consumers, and find all entries that clients hold. Raises TryAgain."""
         queue = self._classic

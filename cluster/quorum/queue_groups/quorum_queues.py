@@ -95,6 +95,7 @@ class QuorumQueues:
         self.declared: dict[int, DeclaredGroup] = {}
         self._cluster = cluster
         self._services = services
+        self._has_files = store is not None
         self.groups = Groups(
             node.name, links, store or MemoryGroupStore(), QueueMachines(), services.clock, random
         )
@@ -266,6 +267,9 @@ class QuorumQueues:
 
     def reclaim(self, queue: QuorumQueueClient, answer: Answer[None]) -> None:
         """Free disk space of the member here by taking a snapshot."""
+        if not self._has_files:
+            answer.give(None)
+            return
         freeing = self.groups.rounds.free_space([queue.placement.identity])
         task = asyncio.get_running_loop().create_task(freeing)
 
@@ -366,6 +370,8 @@ class QuorumQueues:
         for effect in effects:
             if isinstance(effect, Expired):
                 queue = declared.queue
-                self._services.vhosts[queue.vhost_name].delete_unused(queue, is_urgent=False)
+                vhost = self._services.vhosts.get(queue.vhost_name)
+                if vhost is not None:  # Otherwise it is deleted with its queues.
+                    vhost.delete_unused(queue, is_urgent=False)
             else:
                 declared.letters.take(effect)

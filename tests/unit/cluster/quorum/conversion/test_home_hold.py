@@ -8,7 +8,7 @@ from leveret.broker.sessions.unacked_record import Unacked
 from leveret.cluster.quorum.conversion.copying import LIFE_MS_MIN
 from leveret.cluster.quorum.machine.commands import Tick
 from leveret.cluster.rpc.refused import Refused
-from tests.unit.broker.queues.fakes import FakeConsumer, publish, subscribed
+from tests.unit.broker.queues.fakes import FakeConsumer, declared, publish, subscribed
 from tests.unit.cluster.quorum.conversion.converted_node import Node
 from tests.unit.cluster.quorum.group_of_one import LimitedConsumer
 
@@ -92,6 +92,14 @@ def test_a_message_that_nobody_is_known_to_hold_is_not_lost(node):
         node.hold.freeze(node.clients, node.messages)
     node.hold.end()
     assert (node.queue.backing.ready_count, node.queue.backing.unacked_count) == (1, 1)
+
+
+def test_a_queue_that_was_deleted_and_declared_again_is_not_held(node):
+    again = node.vhost.queues["q"] = declared(node.vhost)
+    with pytest.raises(Refused, match="was deleted"):
+        node.hold.begin()
+    node.hold.end()
+    assert node.vhost.queues["q"] is again
 
 
 def test_a_copy_keeps_its_time_to_live_and_outlives_the_conversion(node):

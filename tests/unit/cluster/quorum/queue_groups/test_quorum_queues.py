@@ -1,0 +1,39 @@
+"""Quorum queues of a node without links and files."""
+
+from leveret.broker.runtime.pending import Answer
+from leveret.cluster.quorum.machine.effects import Expired
+from leveret.testing import EmbeddedBroker
+from tests.patience import until
+
+
+async def led(node):
+    """A quorum queue that the node leads, and the member."""
+    groups = node.broker.clustering.quorum_queues
+    (declared,) = groups.declared.values()
+    member = groups.groups.members[declared.group]
+    await until(lambda: member.is_serving)
+    return groups, declared.queue, member
+
+
+QUEUE = {
+    "name": "q", "vhost": "/", "durable": True, "auto_delete": False,
+    "arguments": {"x-queue-type": "quorum"},
+}  # fmt: skip
+
+
+async def test_a_queue_may_expire_while_its_vhost_is_deleted():
+    async with EmbeddedBroker(definitions={"queues": [QUEUE]}) as node:
+        groups, _, member = await led(node)
+        vhost = node.broker.services.vhosts.pop("/")
+        groups.groups.lead_effects(member, [Expired()])
+        node.broker.services.vhosts["/"] = vhost
+        assert not member.damage
+
+
+async def test_a_node_without_files_has_no_space_to_reclaim():
+    async with EmbeddedBroker(definitions={"queues": [QUEUE]}) as node:
+        groups, queue, _ = await led(node)
+        answer = Answer()
+        groups.reclaim(queue, answer)
+        await until(lambda: answer.is_given)
+        answer.result()
