@@ -1,7 +1,6 @@
 """The levels of a queue: the parts that hold its messages, the highest being delivered first.
 
-A classic queue with priorities has a level for each of them. A quorum queue has one for the
-messages that were returned to it (returned.py).
+A classic queue with priorities has a level for each of them.
 """
 
 from collections.abc import Callable
