@@ -8,7 +8,9 @@ import pytest
 from leveret.mgmt.api.resources import RESOURCES
 from leveret.mgmt.api.routes import ROUTES
 
-TELLS = re.compile(r"\b(call\.declare|call\.note|acting|note|_note|_note_removal|_import)\(")
+TELLS = re.compile(
+    r"\b(call\.declare|call\.note|acting|note|_note|_note_removal|_import|_grow|_shrink)\("
+)
 """What tells the audit, and the functions of a resource that call that."""
 CHANGES_NOTHING = {
     "/queues/{vhost}/{queue}/messages/count": "reads",
