@@ -72,6 +72,9 @@ APPLY_BYTES = 1024 * 1024
 """How many bytes of entries are read together to be applied."""
 STAND_LATER_MS = 10
 
+LinkChange = Callable[[RaftMember, str, int], None]
+"""A method of `RaftMember` about the link to another member."""
+
 logger = logging.getLogger("leveret.cluster")
 
 
@@ -355,6 +358,8 @@ class GroupMember:
 
     def failed(self, error: Exception) -> None:
         """Stop after an error of the program in this member. Its data on disk are intact."""
+        if self.damage:
+            return
         self.is_to_be_replaced = False
         self.damage = f"an unexpected error: {error!r}"
         logger.error(
@@ -375,6 +380,22 @@ class GroupMember:
             self.failed(error)
         self._host.mark(self)
 
+    def synced(self, writes: int) -> None:
+        """The writes up to this number are on disk."""
+        try:
+            self.raft.synced(writes, self._host.now_ms())
+        except Exception as error:
+            self.failed(error)
+        self._host.mark(self)
+
+    def link_changed(self, other: str, change: LinkChange) -> None:
+        """The link to another member has changed."""
+        try:
+            change(self.raft, other, self._host.now_ms())
+        except Exception as error:
+            self.failed(error)
+        self._host.mark(self)
+
     def lost_entry(self, error: Exception) -> None:
         """Stop because an entry is lost. The other members continue without this one."""
         if self.damage:
@@ -387,13 +408,25 @@ class GroupMember:
         self._stop()
 
     def _stop(self) -> None:
-        """Let the others elect a leader, if this member is the leader."""
-        self.stop_serving()
+        """Let the others elect a leader, if this member is the leader.
+
+        After an error of the program, one of the steps may fail as well.
+        """
+        for step in (self.stop_serving, self._give_up_lead):
+            try:
+                step()
+            except Exception:
+                logger.exception(
+                    "the member of quorum queue group %d on this node has stopped, but its clients "
+                    "or the other members may not know", self.group,
+                )  # fmt: skip
+        self._host.members_changed(self)
+
+    def _give_up_lead(self) -> None:
         self.raft.give_up_lead(self._host.now_ms())
         for output in self.raft.take_outputs():
             if isinstance(output, Send):
                 self._host.send_raft(self.me, output.to, output.message)
-        self._host.members_changed(self)
 
     # Leading
 
@@ -467,10 +500,13 @@ class GroupMember:
         if self.raft.is_to_stand(now_ms) and not self._host.may_stand(self):
             self._host.wake_at(self, now_ms + STAND_LATER_MS)
             return
-        if 0 < self._tick_ms <= now_ms:
-            self._tick_ms = 0
-            self.propose_entries([self.machine.tick(self._host.wall_ms())])
-        self.raft.wake(now_ms)
+        try:
+            if 0 < self._tick_ms <= now_ms:
+                self._tick_ms = 0
+                self.propose_entries([self.machine.tick(self._host.wall_ms())])
+            self.raft.wake(now_ms)
+        except Exception as error:
+            self.failed(error)
         self._host.mark(self)
 
     # Clients

@@ -49,7 +49,7 @@ from leveret.cluster.quorum.groups.group_machine import (
     GroupUser,
     MachineKind,
 )
-from leveret.cluster.quorum.groups.group_member import GroupMember
+from leveret.cluster.quorum.groups.group_member import GroupMember, LinkChange
 from leveret.cluster.quorum.groups.group_storage import GroupStorage
 from leveret.cluster.quorum.groups.link_watch import LinkWatch
 from leveret.cluster.quorum.groups.member_nodes import MemberNodes
@@ -62,6 +62,7 @@ from leveret.cluster.quorum.groups.wanted_members import number_of
 from leveret.cluster.raft.configuration import Configuration, encode_configuration
 from leveret.cluster.raft.entry_log import Stored
 from leveret.cluster.raft.messages import VERSION, Entries, Message, decode_message, encode_fields
+from leveret.cluster.raft.raft_member import RaftMember
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.group_state import GroupState
 from leveret.storage.group_log.rounds import Rounds, Snapshot
@@ -279,11 +280,9 @@ class Groups:
 
     def confirm(self, first: int, holder: object) -> None:
         """The writes of a turn are on disk."""
-        now_ms = self.now_ms()
         for member, writes in self._written.pop(first):
             if self.members.get(member.group) is member and not member.damage:
-                member.raft.synced(writes, now_ms)
-                self.mark(member)
+                member.synced(writes)
 
     def may_stand(self, member: GroupMember) -> bool:
         """Whether a member may start an election: not too many others are in one.
@@ -369,10 +368,7 @@ class Groups:
         node = peer.name
         self._peers[node] = peer
         self._watch.link_up(peer)
-        now_ms = self.now_ms()
-        for member, other in self._members_with(node):
-            member.raft.link_up(other, now_ms)
-            self.mark(member)
+        self._tell_members(node, RaftMember.link_up)
         for use in self._uses.values():
             if node in use.nodes:
                 use.find(node)
@@ -385,15 +381,12 @@ class Groups:
         self._outgoing.pop(node, None)
         self._outgoing_bytes.pop(node, None)
         self._watch.link_down(node)
-        now_ms = self.now_ms()
         self.sending.link_down(node)
         self.receiving.link_down(node)
         for member in self.members.values():
             member.link_down(node)
         self._awaited.link_down(node)
-        for member, other in self._members_with(node):
-            member.raft.link_down(other, now_ms)
-            self.mark(member)
+        self._tell_members(node, RaftMember.link_down)
         for use in list(self._uses.values()):
             use.link_down(node)
         self.link_changed(node)
@@ -505,6 +498,11 @@ class Groups:
                 member.raft.link_up(name, self.now_ms())
         self.changed(member)
 
+    def _tell_members(self, node: str, change: LinkChange) -> None:
+        """Tell the members that share a group with a node about a change of its link."""
+        for member, other in self._members_with(node):
+            member.link_changed(other, change)
+
     def _members_with(self, node: str) -> Iterable[tuple[GroupMember, str]]:
         """The members that share a group with a node, with the names of that node's members."""
         for group in sorted(self._on_node.get(node, ())):
@@ -527,17 +525,11 @@ class Groups:
 
     def is_silent(self, node: str) -> None:
         """No frames arrive from a node."""
-        now_ms = self.now_ms()
-        for member, other in self._members_with(node):
-            member.raft.link_silent(other, now_ms)
-            self.mark(member)
+        self._tell_members(node, RaftMember.link_silent)
 
     def is_heard(self, node: str) -> None:
         """A frame has arrived from a node that was silent."""
-        now_ms = self.now_ms()
-        for member, other in self._members_with(node):
-            member.raft.link_heard(other, now_ms)
-            self.mark(member)
+        self._tell_members(node, RaftMember.link_heard)
 
     # Requests of members
 

@@ -131,6 +131,51 @@ async def test_a_member_in_which_the_program_fails_stops_alone(tmp_path, caplog)
         assert sum(bool(record.exc_info) for record in caplog.records) == 2
 
 
+async def test_one_failure_does_not_keep_the_writes_of_other_groups_from_being_synced(tmp_path):
+    async with GroupedNodes(tmp_path) as nodes:
+        groups = [1, 2, 3, 4]
+        await nodes.create(groups)
+        await nodes.led(groups)
+        leader = next(node for node in nodes if sum(map(node.leads, groups)) > 1)
+        failing, other = [leader.groups.members[one] for one in groups if leader.leads(one)][:2]
+        failing.raft.state.writes = -1000  # It is told of more writes than it has asked for.
+        clients = [Client(leader, one.group, one.group) for one in (failing, other)]
+        for client in clients:
+            client.add(b"written in the same turn")
+        log = other.raft.state.log
+        await until(lambda: failing.damage and clients[1].is_done)
+        await until(lambda: other.raft.state.synced_index == log.last_index)
+
+
+class FailingAtTimes(KeepingMachine):
+    """Has a time that is due, and fails then; what it has told clients cannot be dropped either."""
+
+    def tick_at_ms(self):
+        return 1
+
+    def take_effects(self):
+        assert self.added < 1, "the program has failed"
+        return super().take_effects()
+
+
+class FailingAtTimesKind(KeepingKind):
+    """Makes such machines."""
+
+    def new(self):
+        return FailingAtTimes()
+
+
+@pytest.mark.parametrize("added", [0, 1], ids=["by a time", "again while it stops"])
+async def test_a_leader_that_fails_gives_up_the_lead(tmp_path, added, caplog):
+    async with GroupedNodes(tmp_path, kind=FailingAtTimesKind()) as nodes:
+        await nodes.create([1])
+        for node in nodes:
+            member(node).machine.added = added
+        await until(lambda: sum(bool(member(node).damage) for node in nodes) == 2)
+        (last,) = [node for node in nodes if not member(node).damage]
+        await until(lambda: not member(last).raft.leader)
+
+
 async def frame(nodes, sender, receiver, data):
     """A node sends a frame to another one."""
     nodes.by_name[sender].links.peers[receiver].send(GROUPS_SERVICE, data)
