@@ -229,26 +229,6 @@ class TestDeadLetters:
         near.consume("dead", no_ack=True)
         assert deliver(near).body == b"second"
 
-    def test_letters_that_are_kept_reach_their_queue_when_its_node_is_back(
-        self, broker, linked, near, far
-    ):
-        near.declare("dead", durable=True, arguments=AT_HOME)
-        letters = {
-            **LETTERS,
-            "x-queue-type": ("S", "quorum"), "x-overflow": ("S", "reject-publish"),
-            "x-dead-letter-strategy": ("S", "at-least-once"),
-        }  # fmt: skip
-        near.declare("q", durable=True, arguments=letters)
-        broker.call(lambda _: linked.unlink())
-        far.publish(1, "q", b"kept")
-        far.send_method(1, commands.Basic.Get, queue="q")
-        far.read_content(1, commands.Basic.GetOk)
-        far.send_method(1, commands.Basic.Reject, delivery_tag=1, requeue=False)
-        far.declare("q", passive=True)
-        broker.call(lambda _: linked.link())
-        near.consume("dead", no_ack=True)
-        assert deliver(near).body == b"kept"
-
 
 class TestPolicies:
     def put(self, broker, definition):

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import pytest
 
 from leveret.broker.amqp.errors import Fault, not_allowed
-from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.declarations.values import (
     ChangePlacement,
     DeletePolicy,
@@ -17,6 +16,7 @@ from leveret.broker.declarations.values import (
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.queue_factory import QueueFactory
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
+from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.gm.group import Died, HasJoined
 from leveret.cluster.mirrors.mirrored_factory import MirroredFactory
@@ -346,11 +346,11 @@ def test_a_node_that_is_in_no_view_yet_asks_for_nothing(cluster):
     assert cluster.asked == asked
 
 
-def test_exclusive_and_quorum_queues_are_not_mirrored(cluster):
-    quorum = encode_table({"x-queue-type": ("S", "quorum")})
-    cluster.put(PutQueue("/", "k", True, arguments=quorum, node="a", identity=3))
-    definition = {"ha-mode": "all"}
-    cluster.put(PutPolicy("policy", Policy("/", "ha", "^k$", "all", definition, 0)))
+def test_quorum_queues_are_not_mirrored(cluster):
+    node = cluster.nodes["a"]
+    vhost = node.registry.vhosts["/"]
+    vhost.queues["k"] = SimpleNamespace(name="k", kind=QUORUM_QUEUE)
+    node.planned.look_at("/", "k")
     cluster.settle()
     assert cluster.asked == 0
 
