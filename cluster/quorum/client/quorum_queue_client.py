@@ -411,11 +411,18 @@ class QuorumQueueClient(Actor):
                 return
         length: Answer[QueueLength] = Answer()
         self.length(length)
-        length.when_given(
-            lambda: self._owner.delete_queue(
-                self, requester, answer.preceding(length.result().ready_count)
-            )
-        )
+        length.when_given(lambda: self._delete(length, requester, answer))
+
+    def _delete(
+        self, length: Answer[QueueLength], requester: Requester, answer: Answer[int]
+    ) -> None:
+        try:
+            count = length.result().ready_count
+        except Fault as error:
+            # Another client has deleted the queue meanwhile, or the node stops.
+            answer.refuse(error)
+            return
+        self._owner.delete_queue(self, requester, answer.preceding(count))
 
     # Consumers
 

@@ -173,9 +173,13 @@ class Membership:
 
     def _declare(self, queue: DeclaredGroup, change: Change) -> Answer[None]:
         client = queue.queue
-        return self._services.declarations.submit(
-            ChangePlacement(client.vhost_name, client.name, queue.group, encode(change))
-        )
+        declaration = ChangePlacement(client.vhost_name, client.name, queue.group, encode(change))
+        answer: Answer[None] = Answer()
+        try:
+            self._services.declarations.submit(declaration, answer=answer)
+        except Fault as error:
+            answer.refuse(error)
+        return answer
 
     async def _change(self, queue: DeclaredGroup, change: Change, node: str) -> None:
         """Declare a change, and wait until the group has committed it. Raises ChangeRefused."""

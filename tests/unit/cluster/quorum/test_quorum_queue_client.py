@@ -198,6 +198,18 @@ def test_consumers_of_a_deleted_queue_are_told_once(use, queue):
     assert not consumer.was_told, "the caller does it"
 
 
+def test_a_queue_that_another_client_deletes_first_is_gone_for_the_second(use, queue):
+    use.group.loses = True
+    publish(queue, b"1")
+    deleted = Answer()
+    queue.delete(False, False, THE_NODE, deleted)
+    use.settle()
+    queue.delete_now()
+    with pytest.raises(ChannelFault, match="no queue"):
+        deleted.result()
+    assert use.group.is_closed
+
+
 def test_everything_is_answered_when_the_queue_is_deleted(use, queue):
     use.group.loses = True
     publisher = Publisher()

@@ -30,6 +30,15 @@ async def test_a_queue_may_expire_while_its_vhost_is_deleted():
         assert not member.damage
 
 
+async def test_a_member_may_be_lost_while_its_vhost_is_deleted(caplog):
+    async with EmbeddedBroker(definitions={"queues": [QUEUE]}) as node:
+        groups, _, member = await led(node)
+        vhost = node.broker.services.vhosts.pop("/")
+        groups.groups.lost(member.group, member.me)
+        node.broker.services.vhosts["/"] = vhost
+    assert "cannot replace the member of quorum queue 'q' in vhost '/'" in caplog.text
+
+
 async def test_a_node_without_files_has_no_space_to_reclaim():
     async with EmbeddedBroker(definitions={"queues": [QUEUE]}) as node:
         groups, queue, _ = await led(node)
