@@ -37,10 +37,13 @@ class Wakes:
         self._timer = None
         now_ms = self._clock.now_ms()
         heap = self._heap
-        while heap and heap[0][0] <= now_ms:
-            _, _, callback = heappop(heap)
-            callback(now_ms)
-        self._set_timer()
+        try:
+            while heap and heap[0][0] <= now_ms:
+                _, _, callback = heappop(heap)
+                callback(now_ms)
+        finally:
+            # Other groups have times, too.
+            self._set_timer()
 
     def close(self) -> None:
         """Forget all times."""
