@@ -256,12 +256,13 @@ class ClusterNode(LogListener):
             NodesOfQuorumQueues(self, self.links, self.states),
         )  # fmt: skip
         self._services.queue_kinds.add(self.quorum_queues.factory)
-        definitions = await self.quorum_queues.take_over(definitions, store)
+        is_alone = all(row.component != CLUSTER_NODE for row in definitions.parameters)
+        definitions = await self.quorum_queues.take_over(definitions, store, is_alone=is_alone)
         holds = NodeHolds(self._services, self.rpc)
         self.conversions = Conversions(Parts(self._services, self.rpc, queues, holds, self))
         self.states.maintenance_changed = self._maintenance_changed
         self._is_new = not (definitions.vhosts or definitions.parameters or definitions.damaged)
-        if any(row.component == CLUSTER_NODE for row in definitions.parameters):
+        if not is_alone:
             self._serve_cluster()
         return definitions
 

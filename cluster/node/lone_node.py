@@ -86,7 +86,7 @@ class LoneNode:
         services.queue_kinds.add(self.quorum_queues.factory)
         if store is None:
             return definitions
-        return await self.quorum_queues.take_over(definitions, store)
+        return await self.quorum_queues.take_over(definitions, store, is_alone=True)
 
     async def start(self, definitions: Definitions) -> None:
         """The node has all declarations."""

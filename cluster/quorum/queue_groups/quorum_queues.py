@@ -120,11 +120,16 @@ class QuorumQueues:
         )
         self._addresses = node.addresses
 
-    async def take_over(self, definitions: Definitions, store: Store) -> Definitions:
-        """Make groups of queues that an earlier version stored; returns what is declared then."""
+    async def take_over(
+        self, definitions: Definitions, store: Store, *, is_alone: bool
+    ) -> Definitions:
+        """Make groups of queues that an earlier version stored; returns what is declared then.
+
+        is_alone: this node is in no cluster.
+        """
         services = self._services
         taking_over = TakingOver(self.groups, store, services.metadata, services.clock)
-        return await taking_over.run(definitions)
+        return await taking_over.run(definitions, is_alone)
 
     def close(self) -> None:
         """The node stops."""

@@ -9,8 +9,8 @@ their storage ids and get records, in one transaction. Then what they had stored
 crash before the transaction the groups are made again, from the beginning; after it the store
 removes what is left as that of deleted queues.
 
-Each node also writes the records of the queues on other nodes. A record keeps the names of the
-members when a node gets another name.
+Each node also writes the records of the queues on other nodes, and a node in no cluster that has
+another name than before writes this name: a record keeps the names of members.
 """
 
 import asyncio
@@ -59,11 +59,15 @@ READ_BYTES = 1024 * 1024
 logger = logging.getLogger("leveret.cluster")
 
 
-class OlderQueue(NamedTuple):
-    """A queue without a record. row: its declaration. placement: with the record that it gets."""
+class FoundQueue(NamedTuple):
+    """A queue whose placement changes. row: its declaration. is_older: no group has its messages.
+
+    placement: with the record that it gets.
+    """
 
     row: QueueRow
     placement: Placement
+    is_older: bool
 
     @property
     def group(self) -> int:
@@ -71,19 +75,18 @@ class OlderQueue(NamedTuple):
         return self.placement.identity
 
 
-def older_queues(definitions: Definitions, node: str) -> list[OlderQueue]:
-    """The queues without a record, wherever they live. node: this one."""
+def changed_queues(definitions: Definitions, node: str, is_alone: bool) -> Iterator[FoundQueue]:
+    """The queues whose placement changes. node: this one. is_alone: it is in no cluster."""
     rows = {(row.vhost, row.name): row for row in definitions.queues}
-    return [
-        OlderQueue(
-            rows[it.vhost, it.name],
-            placed(it.vhost, it.name, Placement(it.node, it.identity), node, is_alone=False),
-        )
-        for it in stored.declarations(definitions)
-        if isinstance(it, PutQueue)
-        and not it.record
-        and queue_type(decode_table(it.arguments)[0]) == QUORUM
-    ]  # fmt: skip
+    for it in stored.declarations(definitions):
+        if not isinstance(it, PutQueue) or (it.record and not is_alone):
+            continue
+        if queue_type(decode_table(it.arguments)[0]) == QUORUM:
+            row, before = rows[it.vhost, it.name], Placement(it.node, it.identity, it.record)
+            after = placed(it.vhost, it.name, before, node, is_alone)
+            if after != before:
+                is_older = not it.record and after.node == node and bool(row.storage_id)
+                yield FoundQueue(row, after, is_older)
 
 
 class TakingOver:
@@ -96,21 +99,24 @@ class TakingOver:
         self._clock = clock
         self._count = 0
 
-    async def run(self, definitions: Definitions) -> Definitions:
+    async def run(self, definitions: Definitions, is_alone: bool) -> Definitions:
         """Take all over; returns the definitions as they are then. Raises StoreError."""
-        node = self._groups.node
-        found = older_queues(definitions, node)
+        found = list(changed_queues(definitions, self._groups.node, is_alone))
         if not found:
             return definitions
-        queues = [one for one in found if one.placement.node == node and one.row.storage_id]
+        queues = [one for one in found if one.is_older]
+        if queues:
+            await self._take_all(queues)
+        self._write([one for one in found if not one.is_older])
+        return self._metadata.load()
+
+    async def _take_all(self, queues: Sequence[FoundQueue]) -> None:
         logger.info("%d quorum queues of an earlier version become replicated ones", len(queues))
         for at in range(0, len(queues), QUEUES_AT_ONCE):
             await self._take(queues[at : at + QUEUES_AT_ONCE])
         logger.info("%d quorum queues have %d messages", len(queues), self._count)
-        self._write([one for one in found if one not in queues])
-        return self._metadata.load()
 
-    async def _take(self, queues: Sequence[OlderQueue]) -> None:
+    async def _take(self, queues: Sequence[FoundQueue]) -> None:
         groups, log = self._groups, self._store.log
         for queue in queues:
             if queue.group in groups.members:
@@ -129,10 +135,10 @@ class TakingOver:
         self._write([queue._replace(row=queue.row._replace(storage_id=0)) for queue in queues])
         await self._delete(parts)
 
-    def _write(self, queues: Sequence[OlderQueue]) -> None:
+    def _write(self, queues: Sequence[FoundQueue]) -> None:
         """Write the rows of queues. Without a storage id, their groups have the messages."""
         with self._metadata.batch():
-            for row, placement in queues:
+            for row, placement, _ in queues:
                 self._metadata.put_queue(row)
                 node, identity, record = placement
                 stored.write(

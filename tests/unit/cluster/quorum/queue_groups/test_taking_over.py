@@ -7,7 +7,10 @@ from leveret.broker.amqp.content_header import read_header, read_stored
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.config import Config
+from leveret.broker.declarations.values import PutQueue
+from leveret.broker.registry.stored import declarations
 from leveret.broker.runtime.pending import Answer
+from leveret.cluster.quorum.membership_record import decode_record
 from leveret.cluster.quorum.queue_groups.older_messages import DEATH, LETTERS_LEVEL, RETURNS
 from leveret.cluster.quorum.queue_groups.taking_over import LIFE_MS_MIN, TakingOver
 from leveret.storage.messages.message import Address, Message
@@ -93,6 +96,19 @@ async def test_a_node_whose_host_is_renamed_afterwards_keeps_the_messages(tmp_pa
         pass
     messages, _ = await found(tmp_path, config=Config(node_name="leveret@another-host"))
     assert messages == [(b"1", 0), (b"2", 0)]
+
+
+async def test_a_renamed_node_knows_its_queues_also_when_it_is_in_a_cluster_later(tmp_path):
+    await stored(tmp_path, QUORUM, [message(b"1")])
+    async with StoredBroker(tmp_path):
+        pass
+    name = "leveret@another-host"
+    async with StoredBroker(tmp_path, config=Config(node_name=name)):
+        pass
+    metadata = SqliteMetadata(tmp_path / "metadata.sqlite")
+    declared = [it for it in declarations(metadata.load()) if isinstance(it, PutQueue)]
+    metadata.close()
+    assert [(it.node, decode_record(it.record).nodes) for it in declared] == [(name, (name,))]
 
 
 async def test_a_message_that_has_expired_becomes_a_dead_letter(tmp_path):
