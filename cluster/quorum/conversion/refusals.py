@@ -10,6 +10,8 @@ from leveret.broker.queues.contract.queue_kind import CLASSIC, EVERY_ARGUMENT, Q
 MESSAGES_MAX = 20_000
 BYTES_MAX = 32 * 1024 * 1024
 """What can be copied in half a second, on a machine that has other work."""
+EXPIRES_MS_MIN = 10_000
+"""The queue has no consumers while it is held, which is for at most half as long."""
 
 
 def refusals(queue: QueueClient, kind: QueueKind, policy: Mapping[str, Any]) -> list[str]:
@@ -22,6 +24,10 @@ def refusals(queue: QueueClient, kind: QueueKind, policy: Mapping[str, Any]) -> 
             (not queue.durable, "it is not durable"),
             (queue.is_exclusive, "it is exclusive"),
             (queue.auto_delete, "it is auto-delete"),
+            (
+                queue.options.expires_ms is not None and queue.options.expires_ms < EXPIRES_MS_MIN,
+                f"it may expire meanwhile: its x-expires must be at least {EXPIRES_MS_MIN} ms",
+            ),
             (bool(queue.placement.record), "it is mirrored: first remove ha-mode from its policy"),
             (
                 queue.options.overflow == REJECT_PUBLISH_DLX,
