@@ -144,7 +144,10 @@ def test_a_queue_goes_on_with_one_member_when_the_others_are_given_up(cluster):
     # What they had belongs to a queue that was given up.
     for node in (b, c):
         assert shown(node, "recovered")[1] == [a.name]
+    # The new member gets everything: the queue goes on without the member that it was taken from.
     a.ctl("add_member", "recovered", b.name)
+    a.ctl("delete_member", "recovered", a.name)
+    assert shown(c, "recovered") == (b.name, [b.name])
     assert bodies(c, "recovered", 3) == [b"1", b"2", b"3"]
 
 

@@ -39,7 +39,7 @@ from leveret.cluster.quorum.groups.member_question import (
     encode_members,
 )
 from leveret.cluster.quorum.groups.sessions import Session, Sessions
-from leveret.cluster.quorum.groups.wanted_members import WantedMembers, next_change
+from leveret.cluster.quorum.groups.wanted_members import WantedMembers, next_change, number_of
 from leveret.cluster.raft.entry_log import Stored
 from leveret.cluster.raft.messages import EntriesLost, Message, Removed
 from leveret.cluster.raft.outputs import (
@@ -141,8 +141,8 @@ class GroupMember:
     damage: why it cannot be used. is_to_be_replaced: it is damaged, and another member on this node
     has to take its place. obstacle: why it cannot apply the next entry, or its snapshot, which a
     newer version has written; it still stores entries for the other members, but does not lead.
-    wanted: the members that the group should have; None while these are unknown. forced_from:
-    messages of members with lower numbers, which a recovery has removed, are ignored.
+    wanted: the members that the group should have; None while these are unknown. forced_from: a
+    recovery has removed the members with lower numbers that are not wanted.
     """
 
     def __init__(
@@ -565,6 +565,16 @@ class GroupMember:
         self.wanted = wanted
         self._changes_members = True
         self._host.mark(self)
+
+    def has_given_up(self, name: str) -> bool:
+        """Whether a forced recovery has removed a member.
+
+        The member that went on alone has a lower number, too. It is wanted, until it is to leave,
+        and in the configuration, unless this member is new and has none yet.
+        """
+        is_member = name in self.raft.state.log.configuration.members
+        is_wanted = self.wanted is not None and name in self.wanted.names
+        return number_of(name) < self.forced_from and not (is_member or is_wanted)
 
     def announced(self, name: str) -> None:
         """Link another member that has announced itself, or tell it that it was removed."""

@@ -420,8 +420,8 @@ class Groups:
             if member.is_to_be_replaced:
                 self.send_item(node, Damaged(message.group, member.me))
             return
-        if member.forced_from and number_of(item.sender) < member.forced_from:
-            return  # A recovery has removed that member, which may have other entries.
+        if member.forced_from and member.has_given_up(item.sender):
+            return  # That member may have other entries.
         if item.sender not in member.raft.state.linked:
             member.raft.link_up(item.sender, self.now_ms())
         member.received(item.sender, message)
