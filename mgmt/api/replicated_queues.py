@@ -69,6 +69,9 @@ async def _transfer(call: Call, vhost: str, queue: str, body: dict[str, Any]) ->
         raise bad_request(f"{what} has no member on node {node!r}")
     if node not in found.members.online:
         raise conflict(f"node {node} does not run")
+    cluster = call.node.cluster
+    if cluster is not None and node in cluster.states.under_maintenance:
+        raise conflict(f"node {node} is under maintenance: revive it, so that it may lead queues")
     said = f"Transferring the leader of {what} to node {node}"
     await call.note("queue.leader_transferred", QUEUE, queue, said, vhost, {"node": node})
     if found.node != node:

@@ -96,6 +96,8 @@ def test_a_node_under_maintenance_leads_nothing(nodes, queues):
         before = len(publisher.confirmed)
         b.wait_until(lambda: len(publisher.confirmed) > before + 20, "publishing goes on")
     led_by(b, queues, b, c)
+    said = b.ctl("transfer_leader", queues[0], a.name, succeeds=False)
+    assert f"node {a.name} is under maintenance" in said
     a.ctl("revive")
     a.ctl("transfer_leader", queues[0], a.name)
 
