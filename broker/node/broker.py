@@ -317,7 +317,7 @@ class Broker:
         counts.queues_created = 0
         if total:
             messages = 0 if self._store is None else self._store.ready_count
-            logger.info("restored %d queues with %d messages", total, messages)
+            logger.info("restored %d queues, with %d messages in classic queues", total, messages)
 
     # Virtual hosts
 

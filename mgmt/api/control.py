@@ -13,6 +13,7 @@ from leveret.broker.auth.identity import HTTP, LoginAttempt
 from leveret.broker.config import SettingError, explain
 from leveret.broker.config.value_kinds import fraction, size, with_letters_of_4
 from leveret.broker.resources.garbage_collections import collect_everything
+from leveret.cluster.membership.membership_changes import ClusterError
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.clients import CLOSED_BY_MANAGEMENT
 from leveret.mgmt.api.errors import ApiError, bad_request, conflict
@@ -160,7 +161,7 @@ async def start_app(call: Call) -> Any:
         await call.node.start_broker()
     except SettingError as error:
         raise ApiError(500, "cannot_start", explain(call.node.config, error)) from None
-    except OSError as error:
+    except (ClusterError, OSError) as error:
         raise ApiError(500, "cannot_start", str(error)) from None
     except StartEnded as error:
         raise conflict(str(error)) from None

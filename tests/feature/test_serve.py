@@ -110,7 +110,7 @@ def test_a_copy_of_a_stopped_nodes_directory_is_a_node(server, tmp_path):
     shutil.copytree(server.folder, tmp_path / "copy")
     copy = Server(tmp_path / "copy")
     lines = copy.wait_until_ready()
-    assert any("restored 1 queues with 1 messages" in line for line in lines)
+    assert any("restored 1 queues, with 1 messages in classic queues" in line for line in lines)
     assert copy.connect().channel().basic_get("q", auto_ack=True)[2] == b"kept"
     copy.stop()
 
