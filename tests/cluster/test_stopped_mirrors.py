@@ -44,7 +44,7 @@ def forget_offline(node, lost):
 def test_the_first_to_stop_waits_for_the_last(stopped):
     a, b = stopped
     a.start(waits=False)
-    a.wait_for_log("restored 1 queues with 2 messages")
+    a.wait_for_log("restored 1 queues, with 2 messages in classic queues")
     b.start()
     a.wait_for_log(" ready in")
     assert bodies(a, 3) == [b"1", b"2", b"3"]
