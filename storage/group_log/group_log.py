@@ -50,7 +50,9 @@ from leveret.storage.log.log_files import LogFile
 from leveret.storage.messages.formats import Record
 
 RECENT_BYTES = 16 * 1024 * 1024
-"""Bytes of payloads that stay in memory after they are on disk: most are soon applied and sent."""
+"""Memory of payloads that stay after they are on disk: most are soon applied and sent."""
+PAYLOAD_BYTES = 200
+"""About how much memory a payload takes, beside its bytes."""
 
 
 class _Pending(NamedTuple):
@@ -62,9 +64,12 @@ class _Pending(NamedTuple):
 
 
 class _Recent(NamedTuple):
-    """Payloads of one append. batch: the log's batch that writes them to disk."""
+    """Payloads of one append. batch: the log's batch that writes them to disk.
 
-    state: GroupState
+    of_group: `GroupState.recent`, not the whole state, which a removed group does not need.
+    """
+
+    of_group: dict[int, bytes]
     first: int
     payloads: list[bytes]
     batch: int
@@ -144,7 +149,8 @@ class GroupLog:
         """Append entries after the last one."""
         state = self.groups[group]
         sizes = tuple([len(payload) for payload in payloads])
-        self._keep_recent(state, first, payloads, sum(sizes))
+        size = sum(sizes) + PAYLOAD_BYTES * len(sizes)
+        self._keep_recent(state, first, payloads, size)
         self._add(state, Item(ENTRIES, group, 0, first, term, kind, sizes=sizes), payloads)
 
     def truncate(self, group: int, first: int) -> None:
@@ -198,17 +204,18 @@ class GroupLog:
     # Payloads in memory
 
     def _keep_recent(self, state: GroupState, first: int, payloads: list[bytes], size: int) -> None:
+        of_group = state.recent
         for place, payload in enumerate(payloads):
-            state.recent[first + place] = payload
-        self._recent.append(_Recent(state, first, payloads, self._log.batch))
+            of_group[first + place] = payload
+        self._recent.append(_Recent(of_group, first, payloads, self._log.batch))
         self._recent_bytes += size
         recent, written = self._recent, self._log.written
         while self._recent_bytes > self._recent_bytes_max and recent[0].batch <= written:  # GL2
-            state, first, payloads, _ = recent.popleft()
+            of_group, first, payloads, _ = recent.popleft()
             for place, payload in enumerate(payloads):
-                self._recent_bytes -= len(payload)
-                if state.recent.get(first + place) is payload:
-                    del state.recent[first + place]
+                self._recent_bytes -= len(payload) + PAYLOAD_BYTES
+                if of_group.get(first + place) is payload:
+                    del of_group[first + place]
 
     # Reading
 

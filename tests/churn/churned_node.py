@@ -33,8 +33,10 @@ class ChurnedNode:
     def __init__(self, directory: Path):
         config = Config(tcp=TcpSettings(listeners=(Listener(LOOPBACK, 0),)))
         self._metadata = SqliteMetadata(directory / "metadata.sqlite")
-        clustering = LoneNode(config, directory)
-        self.broker = Broker(config, self._metadata, data_dir=directory, clustering=clustering)
+        self._clustering = LoneNode(config, directory)
+        self.broker = Broker(
+            config, self._metadata, data_dir=directory, clustering=self._clustering
+        )
         self.management = EmbeddedManagement(config, self.broker)
 
     async def __aenter__(self):
@@ -63,7 +65,8 @@ class ChurnedNode:
 
         def is_done():
             client.be_read()
-            return client.is_done and not self.broker.services.turns.waiting
+            are_done = client.is_done and not client.waits
+            return are_done and not self.broker.services.turns.waiting
 
         await self.until(is_done)
 
@@ -108,6 +111,11 @@ class ChurnedNode:
             self._metadata._connection.execute("SELECT 1")
             if sys.getallocatedblocks() < blocks:
                 break
+        # Entries that groups have written, up to a number of bytes.
+        groups = self.broker.store.groups.log
+        groups._recent.clear()
+        groups._recent_bytes = 0
+        self._clustering.quorum_queues._addresses._addresses.clear()
         self.broker.services.permissions._results.clear()
         self._audit._last.clear()
         compile_pattern.cache_clear()

@@ -84,6 +84,11 @@ class Client:
         """Everything that was sent is handled."""
         return not self._unread and not self.connection.incoming.steps.waiting
 
+    @property
+    def waits(self):
+        """Whether a method that was sent waits for its answer, and what was sent after it."""
+        return any(one.operation is not None for one in self.connection.channels.values())
+
     def be_read(self):
         """The event loop reads the socket, unless the broker has paused it."""
         if self._unread and self.socket.is_read:

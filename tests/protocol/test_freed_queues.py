@@ -16,6 +16,8 @@ from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.sessions.outdated_targets import DELETED_MAX
 from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.delayed_messages import DelayedMessages
+from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
+from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.storage.queue.tiered_queue import TieredQueue
 from tests.patience import until
@@ -24,8 +26,8 @@ from tests.protocol.socketless import Client
 from tests.stored_broker import StoredBroker
 
 KINDS = (
-    ClassicFigures, ClassicQueue, DelayedMessages, Exchange, PriorityQueue, TieredQueue,
-    QueueOptions,
+    ClassicFigures, ClassicQueue, DelayedMessages, Exchange, GroupMember, PriorityQueue,
+    QueueOptions, QuorumQueueClient, TieredQueue,
 )  # fmt: skip
 COUNT, FEW = 20, 5
 """Of each kind that are made, and of all kinds that may be there for something else."""
@@ -64,7 +66,7 @@ async def done(client):
 
     def is_done():
         client.be_read()
-        return client.is_done
+        return client.is_done and not client.waits
 
     await until(is_done)
 

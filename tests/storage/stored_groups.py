@@ -71,7 +71,7 @@ class GroupNode:
             disk,
             FileReads(disk),
             self._pages,
-            recent_bytes=200,
+            recent_bytes=1_000,
         )
         self.log = self.store.log
         self.retirement = Retirement(self.node_log, self.files, disk, self._worker)

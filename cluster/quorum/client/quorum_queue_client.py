@@ -42,6 +42,7 @@ from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.contract.status import CoarseCounts, QueueFigures
+from leveret.broker.runtime.clock import Timer
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor
@@ -105,11 +106,25 @@ class OwnNode(NamedTuple):
 
 
 class LengthQuestion(NamedTuple):
-    """A request for the length that waits for earlier commands. last, sender: of the last one."""
+    """A request for the length that waits for earlier commands. last, sender: of the last one.
+
+    timer: answers with the known numbers. It refers to the queue.
+    """
 
     last: int
     sender: int
     answer: Answer[QueueLength]
+    timer: Timer
+
+    def give(self, length: QueueLength) -> None:
+        """Answer."""
+        self.timer.cancel()
+        self.answer.give(length)
+
+    def refuse(self, error: Exception) -> None:
+        """Answer with an error."""
+        self.timer.cancel()
+        self.answer.refuse(error)
 
 
 class QuorumQueueClient(Actor):
@@ -360,8 +375,10 @@ class QuorumQueueClient(Actor):
         """The numbers of messages and consumers. Does not count as use of the queue."""
         self._gathered.flush()
         self._turns.wake(self)
-        self._clock.call_later_ms(LENGTH_MS, lambda: answer.give(self._known_length or NO_LENGTH))
-        self._lengths.append(LengthQuestion(self._group.last, self._group.sender, answer))
+        timer = self._clock.call_later_ms(
+            LENGTH_MS, lambda: answer.give(self._known_length or NO_LENGTH)
+        )
+        self._lengths.append(LengthQuestion(self._group.last, self._group.sender, answer, timer))
         self._ask_lengths()
 
     def _ask_lengths(self) -> None:
@@ -372,22 +389,22 @@ class QuorumQueueClient(Actor):
         lengths, self._lengths = self._lengths, []
         for question in lengths:
             if not self._group.is_led and self._known_length is not None:
-                question.answer.give(self._known_length)
+                question.give(self._known_length)
             elif self._group.is_led and self._group.has_done(question.last, question.sender):
-                self._ask_length(question.answer)
+                self._ask_length(question)
             elif not question.answer.is_given:
                 self._lengths.append(question)
 
-    def _ask_length(self, answer: Answer[QueueLength]) -> None:
+    def _ask_length(self, question: LengthQuestion) -> None:
         asked: Answer[QueueLength] = Answer()
         self._service.ask_length(asked)
-        asked.when_given(lambda: self._length_answered(asked, answer))
+        asked.when_given(lambda: self._length_answered(asked, question))
 
-    def _length_answered(self, asked: Answer[QueueLength], answer: Answer[QueueLength]) -> None:
+    def _length_answered(self, asked: Answer[QueueLength], question: LengthQuestion) -> None:
         # If the leader is gone, the known numbers are as good as those of the next one.
         with suppress(Fault):
             self._known_length = asked.result()
-        answer.give(self._known_length or NO_LENGTH)
+        question.give(self._known_length or NO_LENGTH)
 
     def purge(self, answer: Answer[int]) -> None:
         """Drop all ready messages. Answers with their number."""
@@ -539,7 +556,7 @@ class QuorumQueueClient(Actor):
             command.queue_ended(self.gone, is_deleted)
         lengths, self._lengths = self._lengths, []
         for question in lengths:
-            question.answer.refuse(self.gone)
+            question.refuse(self.gone)
         begun, self._begun = self._begun, []
         for one in begun:
             one.refuse(self.gone)

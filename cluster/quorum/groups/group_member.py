@@ -98,8 +98,11 @@ class MemberHost(Protocol):
     def may_stand(self, member: "GroupMember") -> bool:
         """Whether a member may start an election: not too many others are in one."""
 
-    def wake_at(self, member: "GroupMember", at_ms: int) -> None:
-        """Have `wake` called at a time."""
+    def wake_at(self, member: "GroupMember", at_ms: int) -> int:
+        """Have `wake` called at a time. Returns a number for `cancel_wake`."""
+
+    def cancel_wake(self, number: int) -> None:
+        """Do not call it, unless it was called."""
 
     def send_raft(self, sender: str, to: str, message: Message) -> None:
         """Send a message to another member."""
@@ -173,7 +176,8 @@ class GroupMember:
         self._is_serving = False
         self._serving_term = 0
         self._is_reading = False
-        self._tick_ms = 0
+        self._tick = self._tick_ms = 0
+        """The number of a time for `wake`, and the time."""
         self._timed_index = self._timed_ms = 0
         self.wanted: WantedMembers | None = None
         self._changes_members = False
@@ -452,10 +456,18 @@ class GroupMember:
         self._timed_index = 0
         if self._is_serving:
             self._is_serving = False
+            self._cancel_tick()
             self.sessions.end_all()
             self.machine.take_effects()
             for node in self.watchers:
                 self._host.send_item(node, LeadsNoMore(self.group, self._serving_term))
+
+    def removed(self) -> None:
+        """End: the node no longer has this member."""
+        self.stop_serving()
+        self.damage = "it was removed"
+        # They refer to this member, which is to be freed without a collection of garbage.
+        del self.sessions
 
     def watch(self, node: str) -> None:
         """Tell a node whenever this member becomes the leader."""
@@ -488,9 +500,15 @@ class GroupMember:
         if at_ms:
             due_ms = self._host.now_ms() + max(1, at_ms - self._host.wall_ms())
             if not self._host.now_ms() < self._tick_ms <= due_ms:
+                self._cancel_tick()
                 self._tick_ms = due_ms
-                self._host.wake_at(self, due_ms)
+                self._tick = self._host.wake_at(self, due_ms)
         else:
+            self._cancel_tick()
+
+    def _cancel_tick(self) -> None:
+        if self._tick_ms:
+            self._host.cancel_wake(self._tick)
             self._tick_ms = 0
 
     def wake(self, now_ms: int) -> None:
@@ -502,7 +520,7 @@ class GroupMember:
             return
         try:
             if 0 < self._tick_ms <= now_ms:
-                self._tick_ms = 0
+                self._cancel_tick()
                 self.propose_entries([self.machine.tick(self._host.wall_ms())])
             self.raft.wake(now_ms)
         except Exception as error:

@@ -180,8 +180,8 @@ class Groups:
         is_replaced: another member on this node may take its place.
         """
         member = self.members.pop(group)
-        member.stop_serving()
-        member.damage = "it was removed"
+        member.removed()
+        self._standing.pop(member, None)
         if is_replaced:
             self._awaited.nodes[group] = member.watchers
         self.sending.removed(member)
@@ -301,9 +301,13 @@ class Groups:
         standing[member] = now_ms
         return True
 
-    def wake_at(self, member: GroupMember, at_ms: int) -> None:
-        """Have `wake` of the member called at a time."""
-        self._wakes.at(at_ms, member.wake)
+    def wake_at(self, member: GroupMember, at_ms: int) -> int:
+        """Have `wake` of the member called at a time. Returns a number for `cancel_wake`."""
+        return self._wakes.at(at_ms, member.wake)
+
+    def cancel_wake(self, number: int) -> None:
+        """Do not call it, unless it was called."""
+        self._wakes.cancel(number)
 
     # Sending
 

@@ -188,7 +188,7 @@ class GroupedNode:
             disk,
             reads,
             self._workers[1],
-            recent_bytes=20_000,
+            recent_bytes=60_000,
         )
         self.retirement = Retirement(self.node_log, self.files, disk, self._workers[1])
         self.node_log.file_filled = self._file_filled

@@ -82,3 +82,17 @@ def test_one_timer_serves_all_times():
     clock.advance(1)
     assert len(rung) == 3
     assert wakes._timer is None
+
+
+def test_a_cancelled_time_keeps_nothing():
+    clock = VirtualClock()
+    wakes, rung = Wakes(clock), []
+    first, second, third = (wakes.at(at_ms, rung.append) for at_ms in (100, 200, 300))
+    wakes.cancel(second)
+    assert len(wakes._callbacks) == 2
+    wakes.cancel(first)
+    assert [number for _, number in wakes._heap] == [third]
+    clock.advance(1)
+    assert len(rung) == 1
+    wakes.cancel(third)
+    assert wakes._timer is None
