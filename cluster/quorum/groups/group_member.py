@@ -38,6 +38,7 @@ from leveret.cluster.quorum.groups.member_question import (
     CurrentMembers,
     encode_members,
 )
+from leveret.cluster.quorum.groups.member_tick import MemberTick, Times
 from leveret.cluster.quorum.groups.sessions import Session, Sessions
 from leveret.cluster.quorum.groups.wanted_members import WantedMembers, next_change, number_of
 from leveret.cluster.raft.entry_log import Stored
@@ -78,7 +79,7 @@ LinkChange = Callable[[RaftMember, str, int], None]
 logger = logging.getLogger("leveret.cluster")
 
 
-class MemberHost(Protocol):
+class MemberHost(Times, Protocol):
     """The service of the node."""
 
     log: GroupLog
@@ -86,23 +87,11 @@ class MemberHost(Protocol):
     node: str
     nodes: MemberNodes
 
-    def now_ms(self) -> int:
-        """A time that never goes backwards."""
-
-    def wall_ms(self) -> int:
-        """The wall clock."""
-
     def mark(self, member: "GroupMember") -> None:
         """Have `end_turn` called."""
 
     def may_stand(self, member: "GroupMember") -> bool:
         """Whether a member may start an election: not too many others are in one."""
-
-    def wake_at(self, member: "GroupMember", at_ms: int) -> int:
-        """Have `wake` called at a time. Returns a number for `cancel_wake`."""
-
-    def cancel_wake(self, number: int) -> None:
-        """Do not call it, unless it was called."""
 
     def send_raft(self, sender: str, to: str, message: Message) -> None:
         """Send a message to another member."""
@@ -176,8 +165,7 @@ class GroupMember:
         self._is_serving = False
         self._serving_term = 0
         self._is_reading = False
-        self._tick = self._tick_ms = 0
-        """The number of a time for `wake`, and the time."""
+        self._tick = MemberTick(host)
         self._timed_index = self._timed_ms = 0
         self.wanted: WantedMembers | None = None
         self._changes_members = False
@@ -216,7 +204,7 @@ class GroupMember:
             if 0 < self._timed_index <= output.through:
                 self.commit_ms, self._timed_index = self._host.now_ms() - self._timed_ms, 0
         elif isinstance(output, Wake):
-            self._host.wake_at(self, output.at_ms)
+            self._host.wake_at(output.at_ms, self.wake)
         elif isinstance(output, Truncate):
             self._writes += 1
             self._log.truncate(self.group, output.first)
@@ -339,7 +327,8 @@ class GroupMember:
             own = [effect for sender, effect in effects if sender == FOR_THE_LEADER]
             if own:
                 self._host.lead_effects(self, own)
-        self._plan_tick()
+        if self._is_serving:  # Else the queue has expired, and the member was removed.
+            self._plan_tick()
 
     def installed(self, machine: GroupMachine, index: int) -> None:
         """A snapshot has replaced the log and the machine."""
@@ -456,7 +445,7 @@ class GroupMember:
         self._timed_index = 0
         if self._is_serving:
             self._is_serving = False
-            self._cancel_tick()
+            self._tick.cancel()
             self.sessions.end_all()
             self.machine.take_effects()
             for node in self.watchers:
@@ -496,31 +485,17 @@ class GroupMember:
         return True
 
     def _plan_tick(self) -> None:
-        at_ms = self.machine.tick_at_ms()
-        if at_ms:
-            due_ms = self._host.now_ms() + max(1, at_ms - self._host.wall_ms())
-            if not self._host.now_ms() < self._tick_ms <= due_ms:
-                self._cancel_tick()
-                self._tick_ms = due_ms
-                self._tick = self._host.wake_at(self, due_ms)
-        else:
-            self._cancel_tick()
-
-    def _cancel_tick(self) -> None:
-        if self._tick_ms:
-            self._host.cancel_wake(self._tick)
-            self._tick_ms = 0
+        self._tick.plan(self.machine.tick_at_ms(), self.wake)
 
     def wake(self, now_ms: int) -> None:
         """Called at a time that was asked for."""
         if self.damage:
             return
         if self.raft.is_to_stand(now_ms) and not self._host.may_stand(self):
-            self._host.wake_at(self, now_ms + STAND_LATER_MS)
+            self._host.wake_at(now_ms + STAND_LATER_MS, self.wake)
             return
         try:
-            if 0 < self._tick_ms <= now_ms:
-                self._cancel_tick()
+            if self._tick.is_due(now_ms):
                 self.propose_entries([self.machine.tick(self._host.wall_ms())])
             self.raft.wake(now_ms)
         except Exception as error:

@@ -301,12 +301,12 @@ class Groups:
         standing[member] = now_ms
         return True
 
-    def wake_at(self, member: GroupMember, at_ms: int) -> int:
-        """Have `wake` of the member called at a time. Returns a number for `cancel_wake`."""
-        return self._wakes.at(at_ms, member.wake)
+    def wake_at(self, at_ms: int, wake: Callable[[int], object]) -> int:
+        """Call back with the current time, at this time or later. Returns the number to cancel."""
+        return self._wakes.at(at_ms, wake)
 
     def cancel_wake(self, number: int) -> None:
-        """Do not call it, unless it was called."""
+        """Do not call back. Does nothing after the call."""
         self._wakes.cancel(number)
 
     # Sending
