@@ -222,8 +222,7 @@ class GroupedNode:
             while self.retirement.is_due and await self.retirement.retire_oldest():
                 pass
         except Exception as error:
-            self.retirement_error = error
-            raise
+            self.retirement_error = error  # `kill` looks at it.
 
     async def kill(self):
         is_lost = self.node_log.failure is not None
