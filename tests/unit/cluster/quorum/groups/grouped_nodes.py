@@ -213,8 +213,12 @@ class GroupedNode:
             if other != self.name:
                 self.links.dial(NodeAddress(other, port))
 
+    @property
+    def is_retiring(self):
+        return self._retiring is not None and not self._retiring.done()
+
     def _file_filled(self):
-        if self._retiring is None or self._retiring.done():
+        if not self.is_retiring:
             self._retiring = asyncio.get_running_loop().create_task(self._retire())
 
     async def _retire(self):

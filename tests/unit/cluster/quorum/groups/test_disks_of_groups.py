@@ -123,6 +123,8 @@ async def test_the_disk_of_a_member_fails_or_is_full(tmp_path, operation, number
             await until(lambda: publisher.client.is_done)
         publisher.note()
         node = nodes.by_name[failing]
+        disk.failing = range(0)
+        await until(lambda: not node.is_retiring)
         if node.node_log.failure is not None or node.retirement_error is not None:
             # A node stops then, and is started again by its operator.
             node.retirement_error = None

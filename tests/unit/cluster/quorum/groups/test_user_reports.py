@@ -35,4 +35,5 @@ async def test_commands_without_messages_do_not_fill_the_disk(tmp_path):
             await until(lambda: client.is_done)
         for node in nodes:
             await until(lambda node=node: node.files.files[0].number > 1)
-            assert not kept_numbers(node.disk, tmp_path / node.name / "quorum")
+            directory = tmp_path / node.name / "quorum"
+            await until(lambda disk=node.disk, path=directory: not kept_numbers(disk, path))
