@@ -9,9 +9,9 @@ from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.declarations.values import Policy, PutPolicy
 from leveret.broker.policies.parameters import POLICY
-from leveret.broker.queues.classic.classic_factory import ClassicFactory
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.queues.contract.queue_factory import QueueFactory
 from leveret.broker.queues.contract.retained_dead_letters import RetainedDeadLetter
 from leveret.broker.queues.dead_letters.header import DELIVERY_LIMIT, EXPIRED, REJECTED
 from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
@@ -29,16 +29,21 @@ HEADER = read_header(encode_properties({"headers": {"own": ("I", 1)}}))
 RETRY_S = 181
 
 
-class KeepingQueue(ClassicQueue):
-    """A queue that keeps its dead letters in memory: a `DeadLetterSource`."""
+class KeepingQueue:
+    """A queue that keeps its dead letters in memory: a `DeadLetterSource`.
+
+    All else is done by a classic queue, which interpreted classes cannot inherit from.
+    """
 
     kind = QUORUM_QUEUE
-    worker = None
 
-    def __init__(self, owner, specification, backing=None):
-        super().__init__(owner, specification, backing)
+    def __init__(self, owner, specification):
+        self._queue = ClassicQueue(owner, specification)
         self.letters, self.taken = deque(), set()
         self.worker = owner.make_dead_letter_worker(self, self)
+
+    def __getattr__(self, name):
+        return getattr(self._queue, name)
 
     def die(self, message, reason):
         entry = Entry(message, len(self.letters), False, 0)
@@ -46,9 +51,8 @@ class KeepingQueue(ClassicQueue):
         self.worker.wake()
 
     def apply(self, options):
-        super().apply(options)
-        if self.worker is not None:
-            self.worker.look_again()
+        self._queue.apply(options)
+        self.worker.look_again()
 
     @property
     def has_ready(self):
@@ -73,7 +77,7 @@ def declared():
 @pytest.fixture
 def vhost(declared):
     vhost = declared.vhost()
-    vhost.kinds.add(ClassicFactory(QUORUM_QUEUE, KeepingQueue))
+    vhost.kinds.add(QueueFactory(QUORUM_QUEUE, KeepingQueue))
     return vhost
 
 
