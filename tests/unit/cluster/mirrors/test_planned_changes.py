@@ -14,6 +14,7 @@ from leveret.broker.declarations.values import (
     PutVhost,
 )
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_factory import QueueFactory
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
 from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
@@ -346,12 +347,18 @@ def test_a_node_that_is_in_no_view_yet_asks_for_nothing(cluster):
     assert cluster.asked == asked
 
 
-def test_quorum_queues_are_not_mirrored(cluster):
+@pytest.mark.parametrize(
+    ("kind", "is_exclusive"), [(CLASSIC_QUEUE, True), (QUORUM_QUEUE, False)],
+)  # fmt: skip
+def test_exclusive_and_quorum_queues_are_not_mirrored(cluster, kind, is_exclusive):
+    cluster.put(PutPolicy("policy", Policy("/", "ha", "^k$", "all", {"ha-mode": "all"}, 0)))
     node = cluster.nodes["a"]
-    vhost = node.registry.vhosts["/"]
-    vhost.queues["k"] = SimpleNamespace(name="k", kind=QUORUM_QUEUE)
+    node.registry.vhosts["/"].queues["k"] = SimpleNamespace(
+        name="k", kind=kind, is_exclusive=is_exclusive, placement=Placement("a", 3, b""),
+        vhost_name="/", durable=True,
+    )  # fmt: skip
     node.planned.look_at("/", "k")
-    cluster.settle()
+    node.turns.run()
     assert cluster.asked == 0
 
 
