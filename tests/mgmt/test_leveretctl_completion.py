@@ -58,7 +58,10 @@ def typed(node, vhost, monkeypatch):
         (["--form"], ["--formatter"]),
         (["list_queues", "--formatter", "c"], ["csv"]),
         (["list_queues", "--formatter=c"], ["--formatter=csv"]),
-        (["list_queues", "name", "messages_rea"], ["messages_ready", "messages_ready_ram"]),
+        (["list_queues", "name", "messages_rea"], [
+            "messages_ready", "messages_ready_high", "messages_ready_normal", "messages_ready_ram",
+            "messages_ready_returned",
+        ]),
         (["completion", ""], ["bash", "fish", "zsh"]),
         (["rebalance", "q"], ["quorum"]),
         (["help", "purge"], ["purge_queue"]),
