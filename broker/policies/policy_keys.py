@@ -151,8 +151,13 @@ KEYS: dict[str, tuple[Check, str]] = {
 }  # fmt: skip
 
 
-def check_definition(name: str, definition: object, is_operator: bool) -> None:
-    """Check keys and values of a definition. Raises PolicyError."""
+def check_definition(
+    name: str, definition: object, is_operator: bool, *, may_lift_limits: bool
+) -> None:
+    """Check keys and values of a definition. Raises PolicyError.
+
+    may_lift_limits: a delivery limit below 0 is none, as in RabbitMQ 4, which has one by default.
+    """
     if not isinstance(definition, Mapping):
         raise PolicyError(f"parse error while reading policy {name}: {format_term(definition)}")
     if not definition:
@@ -166,10 +171,17 @@ def check_definition(name: str, definition: object, is_operator: bool) -> None:
         check, what = KEYS[key]
         if not check(value):
             raise PolicyError(f"{format_term(value)} is not a {what}", f"definition.{key}")
+    _check_delivery_limit(definition, may_lift_limits)
     _check_delayed_retry(definition)
     _check_mirrors(definition)
     _check_sharding(definition)
     _check_federation(definition)
+
+
+def _check_delivery_limit(definition: Mapping[str, Any], may_lift_limits: bool) -> None:
+    limit = definition.get("delivery-limit", 0)
+    if limit < 0 and not may_lift_limits:
+        raise PolicyError(f"{limit} is not a valid delivery limit", "definition.delivery-limit")
 
 
 def _check_delayed_retry(definition: Mapping[str, Any]) -> None:

@@ -53,13 +53,15 @@ class PolicyTable:
     Of several with the same priority the one that was declared first comes first, and replacing a
     policy does not change its place. So the order is the same after a restart.
 
-    sharded_vhosts: those with a policy that shards exchanges.
+    sharded_vhosts: those with a policy that shards exchanges. may_lift_limits: see
+    `check_definition`.
     """
 
     def __init__(self) -> None:
         self._policies: dict[tuple[str, str], dict[str, Policy]] = {}
         self._by_priority: dict[tuple[str, str], list[Policy]] = {}
         self.sharded_vhosts: set[str] = set()
+        self.may_lift_limits = False
 
     def all(self, component: str, vhost: str | None = None) -> Iterator[Policy]:
         """All policies of a kind, in all vhosts or in one: the highest priority first."""
@@ -115,8 +117,11 @@ class PolicyTable:
         return None
 
 
-def check_policy(policy: Policy, is_operator: bool) -> None:
-    """Raise PolicyError with RabbitMQ's text for a contradictory policy."""
+def check_policy(policy: Policy, is_operator: bool, *, may_lift_limits: bool) -> None:
+    """Raise PolicyError with RabbitMQ's text for a contradictory policy.
+
+    may_lift_limits: see `check_definition`.
+    """
     if not isinstance(policy.pattern, str):
         actual = format_term(policy.pattern)
         raise PolicyError(f"pattern should be a binary but was {actual}", "pattern")
@@ -138,7 +143,7 @@ def check_policy(policy: Policy, is_operator: bool) -> None:
             + ", ".join(f"'{name}'" for name in ("queues", *APPLY_TO[3:], "exchanges", "all")),
             "apply-to",
         )
-    check_definition(policy.name, policy.definition, is_operator)
+    check_definition(policy.name, policy.definition, is_operator, may_lift_limits=may_lift_limits)
 
 
 def merged(policy: Policy | None, operator_policy: Policy | None) -> Definition:

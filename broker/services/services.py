@@ -89,6 +89,7 @@ class Services:
         self.vhosts, self.users = registry.vhosts, registry.users
         self.permissions, self.parameters = registry.permissions, registry.parameters
         self.limits, self.policies = registry.limits, registry.policies
+        self.policies.may_lift_limits = self.config.is_as_rabbitmq_4
 
     @property
     def cluster_name(self) -> str:

@@ -144,7 +144,7 @@ class Checker:
             yield from _bad_limits(".value", value, OF_VHOSTS)
         elif component in (POLICY, OPERATOR_POLICY):
             is_operator = component == OPERATOR_POLICY
-            for path, reason in _bad_policy_value(item, value, is_operator=is_operator):
+            for path, reason in self._bad_policy_value(item, value, is_operator=is_operator):
                 yield Problem(f".value{path}", reason)
         elif component not in CHECKED_COMPONENTS:
             yield Problem(".component", _refused(f"component {component} not found", item))
@@ -155,7 +155,27 @@ class Checker:
                 yield Problem(".value", _refused(str(error), item))
 
     def _policy(self, item: Item) -> Iterator[Problem]:
-        yield from _bad_policy(item, is_operator=False)
+        yield from self._bad_policy(item, is_operator=False)
+
+    def _bad_policy_value(self, item: Item, value: Any, *, is_operator: bool) -> Iterator[Problem]:
+        """Check a policy that is written as a parameter."""
+        if not isinstance(value, dict):
+            yield Problem("", "should be an object")
+            return
+        lacking = list(fields_missing(value, DEFINITION))
+        yield from lacking
+        if not lacking:
+            named = {**value, "vhost": item["vhost"], "name": item["name"]}
+            yield from self._bad_policy(named, is_operator=is_operator)
+
+    def _bad_policy(self, item: Item, *, is_operator: bool) -> Iterator[Problem]:
+        try:
+            check_policy(
+                policy_of_item(item), is_operator,
+                may_lift_limits=self._node.config.is_as_rabbitmq_4,
+            )  # fmt: skip
+        except PolicyError as error:
+            yield Problem(f".{error.field}" if error.field else "", _refused(str(error), item))
 
     def _exchange(self, item: Item) -> Iterator[Problem]:
         yield from _long_name(".name", item["name"])
@@ -257,25 +277,6 @@ def _bad_limits(path: str, limits: Any, known: tuple[str, ...]) -> Iterator[Prob
             check_limits({name: value}, known)
         except LimitError as error:
             yield Problem(f"{path}.{name}", f"Validation failed\n\n{error}\n")
-
-
-def _bad_policy_value(item: Item, value: Any, *, is_operator: bool) -> Iterator[Problem]:
-    """Check a policy that is written as a parameter."""
-    if not isinstance(value, dict):
-        yield Problem("", "should be an object")
-        return
-    lacking = list(fields_missing(value, DEFINITION))
-    yield from lacking
-    if not lacking:
-        named = {**value, "vhost": item["vhost"], "name": item["name"]}
-        yield from _bad_policy(named, is_operator=is_operator)
-
-
-def _bad_policy(item: Item, *, is_operator: bool) -> Iterator[Problem]:
-    try:
-        check_policy(policy_of_item(item), is_operator)
-    except PolicyError as error:
-        yield Problem(f".{error.field}" if error.field else "", _refused(str(error), item))
 
 
 def policy_of_item(item: Item) -> Policy:

@@ -61,7 +61,10 @@ class DeclaredPolicies(DeclaredObjects[PutPolicy, DeletePolicy]):
 
     def check(self, it: PutPolicy | DeletePolicy) -> None:
         if isinstance(it, PutPolicy):
-            check_policy(it.policy, it.component == OPERATOR_POLICY)
+            check_policy(
+                it.policy, it.component == OPERATOR_POLICY,
+                may_lift_limits=self._tables.policies.may_lift_limits,
+            )  # fmt: skip
 
     def apply(self, it: PutPolicy | DeletePolicy) -> Iterator[int]:
         tables = self._tables

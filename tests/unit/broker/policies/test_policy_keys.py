@@ -14,7 +14,7 @@ from leveret.broker.policies.policy_keys import PolicyError, check_definition
     ],
 )
 def test_a_policy_federates(definition):
-    check_definition("p", definition, is_operator=False)
+    check_definition("p", definition, is_operator=False, may_lift_limits=False)
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,20 @@ def test_a_policy_federates(definition):
 )
 def test_a_policy_that_federates_in_two_ways_or_by_an_invalid_name_is_refused(definition, text):
     with pytest.raises(PolicyError) as refused:
-        check_definition("p", definition, is_operator=False)
+        check_definition("p", definition, is_operator=False, may_lift_limits=False)
     assert str(refused.value) == text
 
 
 @pytest.mark.parametrize("is_operator", [False, True])
 def test_a_policy_delays_retries(is_operator):
     retries = {"delayed-retry-type": "failed", "delayed-retry-min": 1, "delayed-retry-max": 1}
-    check_definition("p", retries, is_operator)
-    check_definition("p", {"delayed-retry-type": "disabled", "delivery-limit": -1}, is_operator)
+    check_definition("p", retries, is_operator, may_lift_limits=False)
+
+
+def test_a_delivery_limit_below_0_is_none_where_there_is_one_by_default():
+    check_definition("p", {"delivery-limit": -1}, is_operator=False, may_lift_limits=True)
+    with pytest.raises(PolicyError, match="^-1 is not a valid delivery limit$"):
+        check_definition("p", {"delivery-limit": -1}, is_operator=False, may_lift_limits=False)
 
 
 @pytest.mark.parametrize(
@@ -76,5 +81,5 @@ def test_a_policy_delays_retries(is_operator):
 )
 def test_a_policy_with_invalid_rules_of_retries_is_refused(definition, text):
     with pytest.raises(PolicyError) as refused:
-        check_definition("p", definition, is_operator=False)
+        check_definition("p", definition, is_operator=False, may_lift_limits=False)
     assert str(refused.value) == text

@@ -128,10 +128,15 @@ def test_the_table_knows_which_vhosts_have_such_policies():
 )
 def test_policies_that_make_no_sense_are_refused(definition, text):
     with pytest.raises(PolicyError) as refused:
-        check_definition("shards", definition, is_operator=False)
+        check_definition("shards", definition, is_operator=False, may_lift_limits=False)
     assert str(refused.value) == text
 
 
 def test_policies_with_and_without_a_routing_key_are_accepted():
-    check_definition("shards", {"shards-per-node": 0}, is_operator=False)
-    check_definition("shards", {"shards-per-node": 2, "routing-key": ""}, is_operator=False)
+    check_definition("shards", {"shards-per-node": 0}, is_operator=False, may_lift_limits=False)
+    check_definition(
+        "shards",
+        {"shards-per-node": 2, "routing-key": ""},
+        is_operator=False,
+        may_lift_limits=False,
+    )
