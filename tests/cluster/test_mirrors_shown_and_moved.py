@@ -163,13 +163,14 @@ def test_a_node_is_critical_while_only_it_has_everything(nodes, lacking):
     a.ctl("await_online_synchronized_mirror")
 
 
-def test_a_node_is_critical_while_it_has_a_quorum_queue(nodes):
+def test_a_node_is_critical_while_it_has_the_only_member_of_a_quorum_queue(nodes):
     a, b, _ = nodes
     check, command = "health/checks/node-is-quorum-critical", "check_if_node_is_quorum_critical"
     for one in (a, b):
         assert one.get(check) == {"status": "ok"}
         assert "reported no quorum queues with minimum quorum" in one.ctl(command)
-    a.put(f"{MIRRORED}only", {"durable": True, "arguments": {"x-queue-type": "quorum"}})
+    alone = {"x-queue-type": "quorum", "x-quorum-initial-group-size": 1}
+    a.put(f"{MIRRORED}only", {"durable": True, "arguments": alone})
     try:
         answer = a.request("GET", check)
         assert (answer.status, answer.body) == (503, {
