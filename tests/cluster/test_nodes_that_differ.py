@@ -52,7 +52,7 @@ def flags(node):
 
 def test_a_node_of_the_next_release_works_with_one_of_this(start):
     a = start("a")
-    prelude = OTHER_RELEASE.format(lacks={"user_limits"}, has={"later_feature"}, newest=2)
+    prelude = OTHER_RELEASE.format(lacks={"user_limits"}, has={"later_feature"}, newest=3)
     b = start("b", prelude=prelude)
     assert set(flags(a).values()) == {"enabled"}
     b.join(a)
@@ -71,7 +71,7 @@ def test_a_node_of_the_next_release_works_with_one_of_this(start):
 
 def test_a_release_that_speaks_no_version_of_this_one_is_refused(start):
     a = start("a")
-    prelude = OTHER_RELEASE.replace("newest={newest}", "oldest=2, newest=3")
+    prelude = OTHER_RELEASE.replace("newest={newest}", "oldest=3, newest=4")
     b = start("b", prelude=prelude.format(lacks=set(), has=set()))
     b.ctl("stop_app")
     text = b.ctl("join_cluster", a.address, succeeds=False)
