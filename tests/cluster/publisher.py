@@ -5,6 +5,7 @@ import threading
 from pika import exceptions
 
 from tests.cluster.clients import PERSISTENT
+from tests.patience import PATIENCE_SECONDS
 
 PAUSE_SECONDS = 0.05
 
@@ -30,7 +31,8 @@ class ConfirmedPublisher:
 
     def __exit__(self, *exception):
         self._is_over.set()
-        self._thread.join()
+        # Longer than that it waits for a confirm of a queue that has no leader: its node ends it.
+        self._thread.join(PATIENCE_SECONDS)
 
     def _run(self):
         number = 0
