@@ -83,9 +83,18 @@ def busy_client(served):
     return connection
 
 
+EXPECTED = """
+[[operations]]
+include-path-regex = "^/queues/quorum/"
+checks.not_a_server_error.expected-statuses = ["2xx", "4xx", 503]
+"""
+"""RabbitMQ answers 503 if the members of a queue cannot be changed, whatever the reason."""
+
+
 def run(described, tmp_path, *options, **more):
     """Run schemathesis, and return its output if it found something."""
     served, environment = described
+    (tmp_path / "schemathesis.toml").write_text(EXPECTED)
     command = [
         str(Path(sys.executable).with_name("schemathesis")), "run",
         f"http://127.0.0.1:{served.http_port}/api/openapi.json", "--auth", f"{USER}:{USER}",

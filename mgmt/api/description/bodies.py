@@ -67,7 +67,10 @@ GROWING_ON_NODE = body(
 FORCING = body({}, {"vhost": TEXT, "name": TEXT, "all": _TRUTH})
 QUEUE_ACTION = body(
     {"action": one_of("sync", "cancel_sync", "transfer_leader", "convert")},
-    {"node": TEXT, "to": one_of("quorum")},
+    {
+        "node": described(ANYTHING, "With transfer_leader: the name of the next leader."),
+        "to": described(ANYTHING, "With convert: quorum."),
+    },
 )
 VHOST = body(
     {},
