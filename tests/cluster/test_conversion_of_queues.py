@@ -13,18 +13,15 @@ import aio_pika
 import pytest
 
 from tests.cluster.clients import PERSISTENT, bodies, publish, take
-from tests.cluster.clustered_nodes import ClusteredNode
-from tests.patience import PATIENCE_SECONDS
+from tests.cluster.clustered_nodes import form
+from tests.patience import until
 
 TO_QUORUM = ("--to", "quorum")
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("converted")
-    nodes = [ClusteredNode(directory, name) for name in "abc"]
-    for node in nodes[1:]:
-        node.join(nodes[0])
+    nodes = form(tmp_path_factory.mktemp("converted"), "a", "b", "c")
     yield nodes
     for node in nodes:
         node.stop()
@@ -181,12 +178,6 @@ async def connected(node):
     return await aio_pika.connect(f"amqp://guest:guest@127.0.0.1:{node.port}/")
 
 
-async def until(condition, what):
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 def test_nothing_is_lost_doubled_or_reordered_under_traffic(cluster):
     declare(cluster[0], "busy")
     publishing = [Publishing(node, "busy", b"%d" % number) for number, node in enumerate(cluster)]
@@ -212,18 +203,17 @@ def test_nothing_is_lost_doubled_or_reordered_under_traffic(cluster):
 async def use_while_converted(node, queue, publishing, consuming):
     """Publish and consume before, during and after the conversion."""
     tasks = [asyncio.ensure_future(one.run()) for one in (*publishing, *consuming)]
-    await until(lambda: all(len(one.acked) > 100 for one in consuming), "messages come")
+    await until(lambda: all(len(one.acked) > 100 for one in consuming))
     # Consumers of the home node and of another one hold messages during the conversion.
     for one in consuming[:2]:
         one.keeps = True
-    await until(lambda: len(consuming[1].held) == 20, "a consumer holds what it may")
+    await until(lambda: len(consuming[1].held) == 20)
     await asyncio.to_thread(node.ctl, "convert_queue", queue, *TO_QUORUM)
     counts = [len(one.published) for one in publishing]
     await until(
         lambda: all(
             len(one.published) > count + 100 for one, count in zip(publishing, counts, strict=True)
-        ),
-        "publishing goes on",
+        )
     )
     for one in consuming:
         one.keeps = False
@@ -231,7 +221,7 @@ async def use_while_converted(node, queue, publishing, consuming):
         one.is_over = True
     await asyncio.gather(*tasks[: len(publishing)])
     count = sum(len(one.published) for one in publishing)
-    await until(lambda: sum(len(one.acked) for one in consuming) >= count, "all has come")
+    await until(lambda: sum(len(one.acked) for one in consuming) >= count)
     for one in consuming:
         one.is_over = True
     await asyncio.gather(*tasks)

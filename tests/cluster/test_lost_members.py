@@ -8,16 +8,13 @@ import signal
 
 import pytest
 
-from tests.cluster.clustered_nodes import ClusteredNode, queues
+from tests.cluster.clustered_nodes import form, queues
 from tests.cluster.test_quorum_membership import bodies, declare, shown
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("lost")
-    nodes = [ClusteredNode(directory, name) for name in "abc"]
-    for node in nodes[1:]:
-        node.join(nodes[0])
+    nodes = form(tmp_path_factory.mktemp("lost"), "a", "b", "c")
     yield nodes
     for node in nodes:
         node.stop()

@@ -10,7 +10,7 @@ import pika
 import pytest
 
 from tests.cluster.clients import take
-from tests.cluster.clustered_nodes import ClusteredNode, queues
+from tests.cluster.clustered_nodes import form, queues
 from tests.cluster.publisher import ConfirmedPublisher
 
 QUORUM = {"x-queue-type": "quorum"}
@@ -20,10 +20,7 @@ KEPT = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     """Three nodes with replicated quorum queues."""
-    directory = tmp_path_factory.mktemp("replicated")
-    nodes = [ClusteredNode(directory, name) for name in "abc"]
-    for node in nodes[1:]:
-        node.join(nodes[0])
+    nodes = form(tmp_path_factory.mktemp("replicated"), "a", "b", "c")
     yield nodes
     for node in nodes:
         node.stop()
