@@ -11,6 +11,8 @@ Each measurement has three fresh nodes. Without names all are made:
     majority     all nodes are killed and start again, one after the other
     backlog      memory of each member of a queue with unread messages; a node comes back to it
                  while a client publishes
+    converted    a classic queue becomes a quorum queue while clients of another node publish 200
+                 messages a second: without messages, with 20,000, and with all
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from .neighbours import Generator
 from .synchronising import p99_ms
 
 ARGUMENTS = {"x-queue-type": "quorum"}
+CLASSIC = {"x-queue-type": "classic"}
 IDLE_SECONDS = 10
 SETTLE_SECONDS = 3
 WAIT_SECONDS = 300
@@ -71,11 +74,11 @@ def channel_to(node: Node) -> BlockingChannel:
     return channel
 
 
-def declare(node: Node, names: list[str]) -> None:
-    """Declare quorum queues that a node leads."""
+def declare(node: Node, names: list[str], arguments: dict[str, str] = ARGUMENTS) -> None:
+    """Declare queues that a node leads, by default quorum queues."""
     channel = channel_to(node)
     for name in names:
-        channel.queue_declare(name, durable=True, arguments=ARGUMENTS)
+        channel.queue_declare(name, durable=True, arguments=arguments)
     channel.connection.close()
 
 
@@ -277,9 +280,35 @@ def _measure_confirms(program: Path, cluster: Cluster, count: int) -> None:
     show("p99 of confirms before and meanwhile", f"{quiet:.1f}, {busy:.1f} ms", "twice")
 
 
+def measure_converted(program: Path, cluster: Cluster, options: argparse.Namespace) -> None:
+    """The longest wait for a confirm while a queue is converted."""
+    first, second, _ = cluster.nodes
+    client = Client(data_dir=first.home / "data", url="", username="", password="", timeout=600)
+    for count in (0, 20_000, options.messages):
+        name = f"converted-{count}"
+        declare(first, [name], CLASSIC)
+        if count:
+            fill(program, first, [name], count)
+        words = ["--port", str(second.port), "--queue", name, "--durable"]
+        command = [sys.executable, "-m", "tests.bench.confirm_probe", *words]
+        probe = Generator([*command, "--rate", str(PROBE_RATE)], is_first=True)
+        try:
+            time.sleep(SETTLE_SECONDS)
+            since = time.time()
+            client.post("queues", "/", name, "actions", body={"action": "convert", "to": "quorum"})
+            took = time.time() - since
+            time.sleep(SETTLE_SECONDS)
+        finally:
+            probe.stop()
+        longest = max(wait for due, wait in probe.result["samples"] if due > since - 1) / 1e6
+        show(f"{count:,} messages are converted in {took:.1f} s: longest wait for a confirm",
+             f"{longest:.3f} s", "1 s")  # fmt: skip
+
+
 MEASUREMENTS = {
     "many": measure_many, "leader": measure_leader, "suspended": measure_suspended,
     "majority": measure_majority, "backlog": measure_backlog,
+    "converted": measure_converted,
 }  # fmt: skip
 
 

@@ -10,10 +10,12 @@ from leveret.cluster.rpc.refused import Refused
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.quorum.conversion.converted_node import Node
 
+PIECE_MAX = 10
+
 
 @pytest.fixture(autouse=True)
 def few_at_once(monkeypatch):
-    """Pieces of three or four messages, and none left for the pause."""
+    """Pieces of at most PIECE_MAX messages, and none left for the pause."""
     monkeypatch.setattr(classic_messages, "READ_BYTES", 1000)
     monkeypatch.setattr(early_copy, "PIECES_OF_A_ROUND", 2)
     monkeypatch.setattr(early_copy, "LEFT_MAX", 0)
@@ -82,6 +84,44 @@ def test_the_copy_of_a_busy_queue_is_equal_to_it(seed, monkeypatch):
         assert record.entry.message.body == body
         record.queue.ack([record.entry])
     assert (node.left, node.use.figures.unacked) == (ready, len(ready))
+
+
+class CountingNode(Node):
+    """A node that counts the messages that it reads from the queue and copies."""
+
+    def __init__(self):
+        super().__init__()
+        self.read = self.copied = 0
+        read, publish_copies = self.messages.read, self.copying._publish_run
+
+        def counting_read(position):
+            entries = read(position)
+            self.read += len(entries)
+            return entries
+
+        def counting_publish(messages, expires_at_ms):
+            self.copied += len(messages)
+            publish_copies(messages, expires_at_ms)
+
+        self.messages.read, self.copying._publish_run = counting_read, counting_publish
+
+
+@pytest.mark.parametrize("length", [300, 1500])
+def test_the_pause_of_a_long_queue_is_as_short_as_that_of_a_short_one(length, monkeypatch):
+    monkeypatch.setattr(early_copy, "LEFT_MAX", 50)
+    node = CountingNode()
+    early = EarlyCopy(node.queue, node.messages, node.copying, "the queue")
+    publish(node.queue, *[b"%d" % number for number in range(length)])
+    node.take(10)
+    node.run(early.run())
+    node.take(20)
+    publish(node.queue, *[b"late"] * 30)
+    assert node.copied >= length - 50, "most of it is copied before"
+    node.read = node.copied = 0
+    node.copy()
+    assert node.copied <= 50 + 30
+    assert node.read <= 50 + 30 + PIECE_MAX
+    assert (node.use.figures.ready, node.use.figures.unacked) == (length, 30)
 
 
 def test_the_early_copy_waits_while_messages_are_with_nobody(monkeypatch):
