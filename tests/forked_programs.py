@@ -43,6 +43,7 @@ NEW_NETWORK = 0x40000000
 PROGRAMS = {
     "leveret": ("leveret.mgmt.cli.entry", "leveret.mgmt.cli.serve_command"),
     "leveretctl": ("leveret.mgmt.ctl.leveretctl",),
+    "leveret-ending-at-a-step": ("tests.cluster.ending_at_a_step",),
 }
 """The module whose `main` each program is, and others to import."""
 STARTING = threading.Lock()

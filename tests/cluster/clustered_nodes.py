@@ -23,7 +23,10 @@ class ClusteredNode:
     """A node with a port for clients and one for links. It is ended with `stop`.
 
     host: where it runs. Its ports are free ones of this host, unless they are given.
+    program: of tests/forked_programs.py.
     """
+
+    program = "leveret"
 
     def __init__(
         self, directory: Path, name: str, *options, link_port=None, waits=True, host=LOOPBACK,
@@ -42,7 +45,7 @@ class ClusteredNode:
     def start(self, *more_options, waits=True):
         self._log = self.log_path.open("w")
         self.process = start_program(
-            "leveret", "serve", "--node", self.name, "--data-dir", self.data_dir,
+            self.program, "serve", "--node", self.name, "--data-dir", self.data_dir,
             "--bind", self.host.address, "--port", self.port,
             "--cluster-port", self.link_port, "--management-port", 0, "--prometheus-port", 0,
             *self._options, *more_options,
@@ -122,9 +125,9 @@ class ClusteredNode:
         )  # fmt: skip
 
 
-def form(directory, *names):
+def form(directory, *names, kind=ClusteredNode):
     """Start nodes, and have all join the first one."""
-    nodes = [ClusteredNode(directory, name) for name in names]
+    nodes = [kind(directory, name) for name in names]
     for node in nodes[1:]:
         node.join(nodes[0])
     return nodes

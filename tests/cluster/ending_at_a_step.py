@@ -1,0 +1,85 @@
+"""The program `leveret` that is killed, or loses its links, at a named step of a conversion.
+
+The name of the step is in the file AT_STEP of the data directory, after `kill` or `cut`, when the
+node gets to the step; the file is removed then, so that the next conversion goes on.
+"""
+
+import inspect
+import os
+import signal
+import sys
+from functools import wraps
+from pathlib import Path
+
+from leveret.cluster.quorum.conversion.conversion import Conversion
+from leveret.cluster.quorum.conversion.home_hold import HomeHold
+from leveret.cluster.quorum.conversion.node_holds import NodeHold, NodeHolds
+from leveret.cluster.rpc.rpc import Rpc
+from leveret.mgmt.cli import entry
+
+AT_STEP = "at_step"
+HOME_STEPS = ("declared", "others-hold", "held", "copied", "replaced", "ended")
+MEMBER_STEPS = ("holds", "follows")
+RPCS = []
+
+
+def reached(step):
+    """The node has got to a step."""
+    directory = Path(sys.argv[sys.argv.index("--data-dir") + 1])
+    path = directory / AT_STEP
+    if not path.exists() or path.read_text().split()[1] != step:
+        return
+    action = path.read_text().split()[0]
+    path.unlink()
+    if action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    for peer in [peer for rpc in RPCS for peer in rpc._peers.values()]:
+        peer.drop(f"a test has cut it when {step}")
+
+
+def after(owner, name, step):
+    """A method of a class ends with a step."""
+    method = getattr(owner, name)
+    if inspect.iscoroutinefunction(method):
+
+        @wraps(method)
+        async def run(*arguments):
+            result = await method(*arguments)
+            reached(step)
+            return result
+    else:
+
+        @wraps(method)
+        def run(*arguments):
+            result = method(*arguments)
+            reached(step)
+            return result
+
+    setattr(owner, name, run)
+
+
+def before(owner, name, step, is_step=lambda *arguments: True):
+    """A method of a class begins with a step, if it is one for its arguments."""
+    method = getattr(owner, name)
+
+    @wraps(method)
+    def run(*arguments):
+        if is_step(*arguments):
+            reached(step)
+        return method(*arguments)
+
+    setattr(owner, name, run)
+
+
+def main():
+    """Run the program."""
+    before(Rpc, "__init__", "", lambda rpc, _: RPCS.append(rpc))
+    after(Conversion, "_declare_successor", "declared")
+    after(Conversion, "_hold_others", "others-hold")
+    after(HomeHold, "freeze", "held")
+    after(Conversion, "_copy", "copied")
+    before(HomeHold, "successor", "replaced")
+    after(Conversion, "_replace", "ended")
+    after(NodeHolds, "_fence", "holds")
+    before(NodeHold, "successor", "follows", lambda hold: type(hold) is NodeHold)
+    return entry.main()

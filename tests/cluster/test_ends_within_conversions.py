@@ -1,0 +1,167 @@
+"""A node is killed, or loses its links, at each step of a conversion, while clients publish.
+
+Afterwards the queue is of one of the two types on all nodes, and has each confirmed message once,
+in order. The nodes are started once for all tests.
+"""
+
+import logging
+import threading
+
+import pytest
+from pika import exceptions
+
+from tests.cluster.clients import PERSISTENT, take
+from tests.cluster.clustered_nodes import ClusteredNode, form
+from tests.cluster.ending_at_a_step import AT_STEP, HOME_STEPS, MEMBER_STEPS
+
+PACE_SECONDS = 0.005
+FIRST = [b"%d" % number for number in range(30)]
+
+
+class EndingNode(ClusteredNode):
+    """A node that ends at a step."""
+
+    program = "leveret-ending-at-a-step"
+
+    def will(self, action, step):
+        """Do this at the next such step."""
+        (self.data_dir / AT_STEP).write_text(f"{action} {step}")
+
+    @property
+    def has_done_so(self):
+        return not (self.data_dir / AT_STEP).exists()
+
+
+@pytest.fixture(autouse=True)
+def quiet_client(caplog):
+    """Pika logs each message that is returned."""
+    caplog.set_level(logging.CRITICAL, "pika")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    nodes = form(tmp_path_factory.mktemp("ended"), "a", "b", "c", kind=EndingNode)
+    yield nodes
+    for node in nodes:
+        node.stop()
+
+
+class Publishing(threading.Thread):
+    """Publishes numbers through a node, one after the other, until a test ends it.
+
+    confirmed: those that are. in_doubt: those that may be in the queue or not.
+    """
+
+    def __init__(self, node, queue):
+        super().__init__()
+        self._node, self._queue = node, queue
+        self.confirmed, self.in_doubt = [], []
+        self.is_over = threading.Event()
+
+    def run(self):
+        with self._node.connect() as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            number = len(FIRST)
+            while not self.is_over.wait(PACE_SECONDS):
+                body = b"%d" % number
+                number += 1
+                try:
+                    channel.basic_publish("", self._queue, body, PERSISTENT, mandatory=True)
+                except exceptions.UnroutableError:
+                    # The queue's node is down.
+                    continue
+                except exceptions.NackError:
+                    self.in_doubt.append(body)
+                else:
+                    self.confirmed.append(body)
+
+
+def queue_types(node):
+    return {one["name"]: one["type"] for one in node.ctl_json("list_queues", "name", "type")}
+
+
+class Case:
+    """A queue of the first node that is converted, and what has to be in it."""
+
+    def __init__(self, cluster, ending, action, step):
+        """ending: the node to which it happens."""
+        self.cluster, self.ending, self.action, self.step = cluster, ending, action, step
+        self.home, _, self.witness = cluster
+        self.name = f"{action}-{step}"
+        with self.home.connect() as connection:
+            channel = connection.channel()
+            channel.queue_declare(self.name, durable=True, arguments={"x-queue-type": "classic"})
+            channel.confirm_delivery()
+            for body in FIRST:
+                channel.basic_publish("", self.name, body, PERSISTENT)
+
+    def run(self):
+        """Convert it, and return its type when all nodes run again."""
+        self.publishing = Publishing(self.witness, self.name)
+        self.publishing.start()
+        with self.witness.connect() as connection:
+            holding = connection.channel()
+            tag = holding.basic_get(self.name)[0].delivery_tag
+            self.ending.will(self.action, self.step)
+            converting = threading.Thread(
+                target=lambda: self.home._run_ctl("convert_queue", self.name, "--to", "quorum")
+            )
+            converting.start()
+            self.ending.wait_until(lambda: self.ending.has_done_so, "the step is reached")
+            if self.action == "kill":
+                self.ending.wait_for_end()
+                self.ending._log.close()
+                self.ending.start()
+            converting.join()
+            for node in self.cluster:
+                node.wait_until(lambda node=node: self._is_shown_alone(node), "all agree")
+            holding.basic_ack(tag)
+        self.publishing.is_over.set()
+        self.publishing.join()
+        return queue_types(self.witness)[self.name]
+
+    def _is_shown_alone(self, node):
+        names = [one.name for one in self.cluster]
+        running = node.ctl_json("cluster_status")["running_nodes"]
+        types = queue_types(node)
+        return (
+            sorted(running) == sorted(names)
+            and list(types) == [self.name]
+            and types == (queue_types(self.witness))
+        )
+
+    def check(self):
+        """What is in the queue, and delete it."""
+        confirmed, in_doubt = self.publishing.confirmed, self.publishing.in_doubt
+        with self.witness.connect() as connection:
+            channel = connection.channel()
+            count = channel.queue_declare(self.name, passive=True).method.message_count
+            found = [body for body, _ in take(channel, self.name, count)]
+            channel.queue_delete(self.name)
+        left = [body for body in found if body not in (FIRST[0], *in_doubt)]
+        assert left == FIRST[1:] + confirmed
+        assert len(set(found)) == len(found), "none is there twice"
+
+
+@pytest.mark.parametrize("step", HOME_STEPS)
+def test_the_home_node_is_killed(cluster, step):
+    case = Case(cluster, cluster[0], "kill", step)
+    kind = case.run()
+    assert kind == ("quorum" if step in ("replaced", "ended") else "classic")
+    case.check()
+
+
+@pytest.mark.parametrize("step", MEMBER_STEPS)
+def test_another_node_is_killed(cluster, step):
+    case = Case(cluster, cluster[1], "kill", step)
+    kind = case.run()
+    assert kind == ("quorum" if step == "follows" else "classic")
+    case.check()
+
+
+@pytest.mark.parametrize(("number", "step"), [(0, "copied"), (1, "holds")])
+def test_a_node_loses_its_links(cluster, number, step):
+    case = Case(cluster, cluster[number], "cut", step)
+    assert case.run() == "classic"
+    case.check()
