@@ -105,6 +105,14 @@ class QuorumRecord(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.structs.replace(self, members=tuple(members))
 
 
+NO_MEMBERS = QuorumRecord((), 0)
+"""Stands for a record that this version cannot read: the members that exist stay as they are."""
+UNREADABLE = (
+    "its members cannot be read: start the version that declared it, or delete the queue and "
+    "declare it again"
+)
+
+
 def new_record(nodes: tuple[str, ...]) -> QuorumRecord:
     """The record of a new queue with members on these nodes."""
     members = [QuorumMember(number, node) for number, node in enumerate(nodes, 1)]
@@ -120,8 +128,8 @@ def placed(vhost: str, name: str, placement: Placement, node: str, is_alone: boo
     name: all nodes find the same one.
     """
     if placement.record:
-        record = decode_record(placement.record)
-        if not is_alone or record.nodes == (node,) or len(record.nodes) > 1:
+        record = readable(placement.record)
+        if not is_alone or record.nodes == (node,) or len(record.nodes) != 1:
             return placement
         here = record.renamed({record.nodes[0]: node})
         return Placement(node, placement.identity, encode(here))
@@ -208,9 +216,21 @@ def decode_record(data: bytes) -> QuorumRecord:
         raise RecordError(f"the members of a quorum queue cannot be read: {error}") from error
 
 
+def readable(data: bytes) -> QuorumRecord:
+    """Decode a record; NO_MEMBERS if it cannot be read."""
+    try:
+        return decode_record(data)
+    except RecordError:
+        return NO_MEMBERS
+
+
 def rename(record: bytes, names: Mapping[str, str]) -> bytes:
-    """A record in which nodes have other names. names: the new ones, by the old ones."""
-    return encode(decode_record(record).renamed(names))
+    """A record in which nodes have other names. names: the new ones, by the old ones.
+
+    A record that this version cannot read stays as it is.
+    """
+    found = readable(record)
+    return encode(found.renamed(names)) if found.members else record
 
 
 def decode_change(data: bytes) -> Change:

@@ -31,6 +31,8 @@ from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQue
 from leveret.cluster.quorum.member_placement import NodeLoad, leader_node, member_nodes
 from leveret.cluster.quorum.membership_record import (
     IDENTITY_BITS,
+    NO_MEMBERS,
+    UNREADABLE,
     Change,
     Lead,
     LeaveNode,
@@ -45,6 +47,7 @@ from leveret.cluster.quorum.membership_record import (
     encode,
     new_record,
     placed,
+    readable,
 )
 
 logger = logging.getLogger("leveret.cluster")
@@ -131,13 +134,18 @@ class QuorumFactory(QueueFactory):
         """Create the client of the group."""
         vhost, name, placement = specification.vhost, specification.name, specification.placement
         placement = placed(vhost, name, placement, self._node.name, self._nodes.is_alone)
+        try:
+            record = decode_record(placement.record)
+        except RecordError as error:
+            what, record = resource(QUEUE, name, vhost), NO_MEMBERS
+            logger.error("quorum %s is down: %s (%s)", what, UNREADABLE, error)
         specification = specification._replace(placement=placement)
-        service = self._groups.made(specification, decode_record(placement.record))
+        service = self._groups.made(specification, record)
         return QuorumQueueClient(owner, specification, self._node, service)
 
     def added(self, vhost: str, queue: QueueClient, storage_id: int) -> None:
         """Add a queue that was declared. This node may have a member of it."""
-        self._groups.added(_client(queue), decode_record(queue.placement.record))
+        self._groups.added(_client(queue), readable(queue.placement.record))
 
     def begin(self, queue: QueueClient, answer: Answer[None]) -> None:
         """Answer when the group has a leader. Refused with 541 if too few members run."""
@@ -146,7 +154,7 @@ class QuorumFactory(QueueFactory):
     def moved(self, vhost: str, queue: QueueClient, placement: Placement, storage_id: int) -> None:
         """The members of a queue have changed."""
         queue.placement = placement
-        self._groups.record_changed(_client(queue), decode_record(placement.record))
+        self._groups.record_changed(_client(queue), readable(placement.record))
 
     def policies_changed(self, vhost: str, queue: QueueClient) -> None:
         """The policies of a queue have changed: it may need more members."""
@@ -155,8 +163,8 @@ class QuorumFactory(QueueFactory):
     def complete(self, vhost: str, queue: QueueClient, change: bytes) -> PlacementChange | None:
         """The outcome of a change of the members; None if no member is left."""
         placement = queue.placement
-        before = decode_record(placement.record)
         try:
+            before = decode_record(placement.record)
             wanted = decode_change(change)
             after = changed(before, wanted)
         except (RefusedChange, RecordError) as error:
@@ -173,7 +181,7 @@ class QuorumFactory(QueueFactory):
         self, vhost: str, queue: QueueClient, old: str, new: str
     ) -> Declaration | None:
         """The change after a node was renamed. Its member keeps its number."""
-        if decode_record(queue.placement.record).of_node(old) is None:
+        if readable(queue.placement.record).of_node(old) is None:
             return None
         return self._change(vhost, queue, RenameNode(old, new))
 
@@ -181,7 +189,7 @@ class QuorumFactory(QueueFactory):
         self, vhost: str, queue: QueueClient, node: str, left: frozenset[str]
     ) -> Declaration | None:
         """The change after a node was removed. The queue is deleted if it had the only member."""
-        nodes = decode_record(queue.placement.record).nodes
+        nodes = readable(queue.placement.record).nodes
         if node not in nodes:
             return None
         what = resource(QUEUE, queue.name, vhost)
@@ -191,7 +199,7 @@ class QuorumFactory(QueueFactory):
 
     def node_emptied(self, vhost: str, queue: QueueClient, node: str) -> Declaration | None:
         """Give a node that has lost its data a new member, unless it had the only one."""
-        record = decode_record(queue.placement.record)
+        record = readable(queue.placement.record)
         member = record.of_node(node)
         if member is None or len(record.members) == 1:
             return None
@@ -199,11 +207,11 @@ class QuorumFactory(QueueFactory):
 
     def members(self, queue: QueueClient) -> QueueMembers:
         """The members, and which of them is the leader."""
-        return self._groups.members_of(_client(queue), decode_record(queue.placement.record))
+        return self._groups.members_of(_client(queue), readable(queue.placement.record))
 
     def details(self, queue: QueueClient) -> dict[str, Any]:
         """The field `raft` of the API."""
-        return self._groups.details_of(_client(queue), decode_record(queue.placement.record))
+        return self._groups.details_of(_client(queue), readable(queue.placement.record))
 
     def raft(self, queue: QueueClient) -> RaftFigures | None:
         """The figures of the member on this node; None if it has none."""
@@ -211,7 +219,7 @@ class QuorumFactory(QueueFactory):
 
     def promotion(self, vhost: str, queue: QueueClient, node: str) -> Declaration | None:
         """The change that makes a member the leader: the current one hands over to it."""
-        if decode_record(queue.placement.record).of_node(node) is None:
+        if readable(queue.placement.record).of_node(node) is None:
             return None
         return self._change(vhost, queue, Lead(node))
 
@@ -221,7 +229,7 @@ class QuorumFactory(QueueFactory):
 
     def needs_node(self, queue: QueueClient, node: str, running: Set[str]) -> bool:
         """Whether the running voters would not be a majority without a node."""
-        record = decode_record(queue.placement.record)
+        record = readable(queue.placement.record)
         nodes = self._groups.voters_of(_client(queue), record)
         left = [one for one in nodes if one in running and one != node]
         return node in nodes and 2 * len(left) <= len(nodes)

@@ -42,7 +42,7 @@ from leveret.cluster.quorum.groups.member_tick import MemberTick, Times
 from leveret.cluster.quorum.groups.sessions import Session, Sessions
 from leveret.cluster.quorum.groups.wanted_members import WantedMembers, next_change, number_of
 from leveret.cluster.raft.entry_log import Stored
-from leveret.cluster.raft.messages import EntriesLost, Message, Removed
+from leveret.cluster.raft.messages import EntriesLost, Message
 from leveret.cluster.raft.outputs import (
     CONFIGURATION,
     DATA,
@@ -568,18 +568,6 @@ class GroupMember:
         is_member = name in self.raft.state.log.configuration.members
         is_wanted = self.wanted is not None and name in self.wanted.names
         return number_of(name) < self.forced_from and not (is_member or is_wanted)
-
-    def announced(self, name: str) -> None:
-        """Link another member that has announced itself, or tell it that it was removed."""
-        leading, state = self.raft.leading, self.raft.state
-        if leading is None:
-            return  # The next leader asks all members for their positions.
-        index = state.log.configuration_index
-        if name in state.log.configuration.members:
-            self.raft.link_up(name, self._host.now_ms())
-            self._host.mark(self)
-        elif leading.has_committed and index <= state.commit:
-            self._host.send_raft(self.me, name, Removed(self.group, state.term, index))
 
     def become_only_member(self) -> None:
         """Continue as the only member, without the others and the entries that only they have."""

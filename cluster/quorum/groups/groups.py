@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from leveret.broker.runtime.clock import Clock
 from leveret.cluster.links.services import GROUPS_SERVICE, Peer, ServiceRegistry
+from leveret.cluster.quorum.groups.announced_members import announced
 from leveret.cluster.quorum.groups.awaited_groups import AwaitedGroups
 from leveret.cluster.quorum.groups.group_frames import (
     Announced,
@@ -313,9 +314,11 @@ class Groups:
 
     def send_raft(self, sender: str, to: str, message: Message) -> None:
         """Send a message to another member."""
+        self._send_raft_to(self.nodes.of(message.group, to), sender, to, message)
+
+    def _send_raft_to(self, node: str, sender: str, to: str, message: Message) -> None:
         fields = encode_fields(message)
-        head = raft_head(sender, to, len(VERSION) + len(fields))
-        self._send(self.nodes.of(message.group, to), head + VERSION, fields)
+        self._send(node, raft_head(sender, to, len(VERSION) + len(fields)) + VERSION, fields)
 
     def send_item(self, node: str, item: Item) -> None:
         """Send an item to a node. If it is this node, the item is taken in the next turn."""
@@ -456,9 +459,11 @@ class Groups:
             use = self._uses.get(item.group)
             if use is not None:
                 use.take(node, item)
-        elif isinstance(item, Damaged | Announced):
+        elif isinstance(item, Damaged):
             if self.nodes.of(item.group, item.member) == node:
-                self._take_of_member(node, item)
+                self.lost(item.group, item.member)
+        elif isinstance(item, Announced):
+            self._take_announced(node, item)
         else:
             self.sending.take(node, item)
             self.receiving.take(node, item)
@@ -475,14 +480,14 @@ class Groups:
         else:
             member.take(node, item)
 
-    def _take_of_member(self, node: str, item: Damaged | Announced) -> None:
-        """Take news about the member of a node, which concern the leader."""
-        if isinstance(item, Damaged):
-            self.lost(item.group, item.member)
-            return
+    def _take_announced(self, node: str, item: Announced) -> None:
         member = self.members.get(item.group)
         if member is not None:
-            member.announced(item.member)
+            is_there = self.nodes.of(item.group, item.member) == node
+            removed = announced(member, item.member, self.now_ms(), is_there=is_there)
+            self.mark(member)
+            if removed is not None:
+                self._send_raft_to(node, member.me, item.member, removed)
 
     # Groups and nodes
 

@@ -14,7 +14,7 @@ from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.uses import GroupUse
 from leveret.cluster.quorum.groups.wanted_members import node_of
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
-from leveret.cluster.quorum.membership_record import QuorumRecord
+from leveret.cluster.quorum.membership_record import UNREADABLE, QuorumRecord
 from leveret.cluster.raft.configuration import Configuration, Membership
 from leveret.cluster.raft.progress import SNAPSHOT
 from leveret.cluster.raft.status import MemberProgress, MemberStatus, status
@@ -37,7 +37,7 @@ def raft(
 ) -> dict[str, Any]:
     """The members of a queue, from the knowledge of this node. member: its own."""
     shown = {one.name: _unknown(one.node, running) for one in record.members}
-    reason = "" if use.leader else NOT_LED
+    reason = "" if use.leader else NOT_LED if record.members else UNREADABLE
     if member is not None and member.me in shown:
         found = status(member.raft)
         reason = reason and (_why(found) or reason)

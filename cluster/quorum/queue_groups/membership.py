@@ -24,6 +24,7 @@ from leveret.cluster.quorum.groups.member_question import (
     decode_members,
 )
 from leveret.cluster.quorum.membership_record import (
+    UNREADABLE,
     AddMember,
     Change,
     KeepOnly,
@@ -169,6 +170,8 @@ class Membership:
         declared = None if queue is None else self._declared.get(queue.placement.identity)
         if declared is None:
             raise ChangeRefused("not_found")
+        if not declared.record.members:
+            raise ChangeRefused(UNREADABLE)
         return declared
 
     def _declare(self, queue: DeclaredGroup, change: Change) -> Answer[None]:

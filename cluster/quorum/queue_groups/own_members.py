@@ -82,6 +82,8 @@ class OwnMembers:
 
     def added(self, declared: DeclaredGroup) -> None:
         """Add a queue that was declared, or that a restart has found."""
+        if not declared.record.members:
+            return  # The record cannot be read.
         own = declared.record.of_node(self._node)
         self._remove_foreign(declared, own)
         if own is not None and declared.group not in self._groups.members:
@@ -95,12 +97,17 @@ class OwnMembers:
         self.settle(declared)
 
     def _remove_foreign(self, declared: DeclaredGroup, own: QuorumMember | None) -> None:
-        """Remove a member that belongs to another node, whose directory was copied to this one."""
+        """Remove a member that belongs to another node, whose directory was copied to this one.
+
+        A member that no node has by the record may be an earlier one of this node, which had
+        another name then: the leader says whether it was removed.
+        """
         member = self._groups.members.get(declared.group)
         if member is None:
             return
         node = node_of(member.me)
-        if node != (self._node if own is None else node_of(own.name)):
+        is_own = own is not None and node_of(own.name) == node
+        if not is_own and (own is not None or declared.record.named(member.me) is not None):
             logger.error(
                 "the files of this node contain the member of %r on node %s, from which they were "
                 "copied: this member is removed", declared.queue, node,
@@ -138,6 +145,8 @@ class OwnMembers:
         group, record = declared.group, declared.record
         own, member = record.of_node(self._node), self._groups.members.get(group)
         items: list[Item] = []
+        if not record.members:
+            return items  # The record cannot be read.
         renamed = {one.name: one.node for one in record.members if one.first_node}
         if self._groups.nodes.rename(group, renamed) and member is not None:
             self._groups.members_changed(member)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from leveret.cluster.quorum.groups.group_frames import (
+    Announced,
     Find,
     Leads,
     LeadsNoMore,
@@ -152,6 +153,31 @@ async def test_clients_find_a_member_that_is_created_later(tmp_path):
         await until(lambda: other.is_done)
         await nodes.create([1])
         await until(lambda: client.is_done)
+
+
+async def test_a_member_whose_node_got_another_name_since_learns_that_it_was_removed(tmp_path):
+    async with GroupedNodes(tmp_path) as nodes:
+        a, b, c = NAMES
+        former = "former@127.0.0.1/3"
+        for name in NAMES:
+            groups = nodes.by_name[name].groups
+            groups.nodes.rename(1, {former: c})
+            groups.create(1, (a, b, former), former if name == c else name)
+            await nodes.by_name[name].node_log.sync()
+        await nodes.kill(c)
+        nodes.want(1, a, b)
+        await nodes.led([1])
+        leader = nodes.leader(1)
+        state = leader.groups.members[1].raft.state
+        await until(lambda: state.log.configuration.members == (a, b))
+        await until(lambda: state.commit >= state.log.configuration_index)
+        for node in nodes:
+            node.groups.nodes.forget(1)
+        back, removed = await nodes.start(c), []
+        back.groups.removed = removed.append
+        await until(lambda: back.groups.reaches(leader.name))
+        back.groups.send_item(leader.name, Announced(1, former))
+        await until(lambda: removed)
 
 
 async def test_a_leader_that_learns_of_the_next_term_does_not_say_that_it_leads_in_it(tmp_path):

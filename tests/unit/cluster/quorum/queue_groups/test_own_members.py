@@ -151,6 +151,16 @@ def test_a_member_of_another_node_is_removed(node):
     assert node.take_said()[0] == ("b", Damaged(GROUP, "a/1"))
 
 
+def test_a_member_that_was_removed_while_its_node_got_another_name_is_not_foreign(node, caplog):
+    node.set_record(THREE.without("a"))
+    with_member(node, "old/1")
+    node.take_said()
+    node.own.added(node.declared)
+    assert node.member.me == "old/1", "the group may still need its vote"
+    assert node.take_said() == [("b", Announced(GROUP, "old/1")), ("c", Announced(GROUP, "old/1"))]
+    assert not caplog.records
+
+
 def test_the_leader_has_lost_members_replaced(node):
     with_member(node).raft.leading = object()
     node.groups.lost(GROUP, "c/3")

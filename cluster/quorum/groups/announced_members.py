@@ -1,0 +1,25 @@
+"""Members that their nodes have announced to the leader: they know no leader.
+
+A member may have missed what it was sent before its node knew it, or its own removal. A member that
+was removed may be on a node that has another name since, which no other node knows.
+"""
+
+from leveret.cluster.quorum.groups.group_member import GroupMember
+from leveret.cluster.raft.messages import Removed
+
+
+def announced(member: GroupMember, name: str, now_ms: int, *, is_there: bool) -> Removed | None:
+    """Link another member, if this one leads. Returns what to tell it if it was removed.
+
+    is_there: the node that has announced it is the one where it should be.
+    """
+    leading, state = member.raft.leading, member.raft.state
+    if leading is None:
+        return None  # The next leader asks all members for their positions.
+    index = state.log.configuration_index
+    if name in state.log.configuration.members:
+        if is_there:
+            member.raft.link_up(name, now_ms)
+    elif leading.has_committed and index <= state.commit:
+        return Removed(member.group, state.term, index)
+    return None
