@@ -4,15 +4,19 @@ A queue is checked four times in each net_ticktime. A state that is the same in 
 checks has lasted for a net_ticktime; publishing itself records nothing. Each node checks its own
 part:
 
+    a member        members on nodes that are linked and in another view: the cluster is
+                    partitioned, and their side has a record of its own. The links may have been
+                    down for too short a time for the ring to notice. Members that two checks find
+                    are declared dead, by the oldest of the other members
     the leader      the publish that has waited longest. The log names the mirrors that have not
-    kept it, and a mirror that has made no progress for twice as long is declared dead, like one
-    that does not answer a mirror        decisions that cannot be applied. After three quarters of a
-    net_ticktime the
-                    log says what they wait for, and the leader is asked for the messages, even if
-                    their sender could still send them
+                    kept it, and a mirror that has made no progress for twice as long is declared
+                    dead, like one that does not answer
+    a mirror        decisions that cannot be applied. After three quarters of a net_ticktime the
+                    leader is asked for the messages, even if their sender could still send them,
+                    and again after as much time. The log says what they wait for
     the next leader the contents that it waits for before it leads. After a net_ticktime it leads
-    without those that have not arrived, and their publishers are refused other nodes     the
-    publishes of this node for which the leader owes a confirm. The leader is
+                    without those that have not arrived, and their publishers are refused
+    other nodes     the publishes of this node for which the leader owes a confirm. The leader is
                     told of them again, and confirms those that it has forgotten
 
 Checks are counted, not time, so that the time of a suspension does not count.
@@ -42,15 +46,18 @@ LOOKS_UNTIL_ASKED: Final = 3
 class Facts(NamedTuple):
     """The facts that this node knows about one queue.
 
-    member: the one of this node. living: all members. kept: the state of the mirrors, if this node
-    leads. waiting: the reason why the mirror on this node makes no progress. has_gone_round: if
-    this node is to lead, whether its first broadcast has passed around the ring. owed: the number
-    of the first publish of this node for which the leader owes a confirm. senders: the linked nodes
-    by their sender numbers.
+    member: the one of this node. living: all members. apart: those on nodes in other views, if it
+    is this node that reports them. leader_node: where the queue is led. kept: the state of the
+    mirrors, if this node leads. waiting: the reason why the mirror on this node makes no progress.
+    has_gone_round: if this node is to lead, whether its first broadcast has passed around the ring.
+    owed: the number of the first publish of this node for which the leader owes a confirm. senders:
+    the linked nodes by their sender numbers.
     """
 
     member: Member | None
     living: frozenset[Member]
+    apart: tuple[Member, ...]
+    leader_node: str
     kept: KeptTurns | None
     waiting: Waiting | None
     has_gone_round: bool | None
@@ -100,13 +107,14 @@ def _duration(looks: int) -> str:
 
 
 class LateConfirms:
-    """The checks of one queue. is_late: publishes to a queue that is led here, or the promotion of
-    this node, have waited for more than a net_ticktime.
+    """The checks of one queue. is_late: publishes to a queue that is led here, decisions for the
+    mirror here, or its promotion, have waited for more than a net_ticktime.
     """
 
-    __slots__ = ("_applying", "_kept", "_leading", "_owed", "is_late")
+    __slots__ = ("_apart", "_applying", "_kept", "_leading", "_owed", "is_late")
 
     def __init__(self) -> None:
+        self._apart = Unchanged()
         self._leading = Unchanged()
         self._kept: dict[Member, Unchanged] = {}
         self._applying = Unchanged()
@@ -116,7 +124,7 @@ class LateConfirms:
     def look(self, facts: Facts) -> list[Finding]:
         """Check; called every quarter of a net_ticktime."""
         was_late = self.is_late
-        findings = self._look_at_leader(facts)
+        findings = self._look_at_members(facts) + self._look_at_leader(facts)
         if facts.has_gone_round is None:
             findings += self._look_at_mirror(facts)
         else:
@@ -126,6 +134,20 @@ class LateConfirms:
         elif was_late and not self.is_late:
             findings.append("confirms continue")
         return findings
+
+    # A member
+
+    def _look_at_members(self, facts: Facts) -> list[Finding]:
+        apart = facts.apart
+        looks = self._apart.look(apart or None)
+        if facts.member is None or looks % LOOKS_IN_TICK_TIME != 1:
+            return []
+        warnings = [
+            f"the member on node {member.node} is given up: the cluster is partitioned, and its "
+            "node is on another side"
+            for member in apart
+        ]
+        return [*warnings, Died(apart, facts.member)]
 
     # The leader
 
@@ -170,12 +192,19 @@ class LateConfirms:
     def _look_at_mirror(self, facts: Facts) -> list[Finding]:
         waiting = facts.waiting
         looks = self._applying.look(None if waiting is None else waiting.at)
-        if waiting is None or not looks or looks % LOOKS_UNTIL_ASKED:
+        self.is_late |= looks >= LOOKS_IN_TICK_TIME
+        times, rest = divmod(looks, LOOKS_UNTIL_ASKED)
+        if waiting is None or not times or rest:
             return []
+        if times & (times - 1):
+            # It is logged after 1, 2, 4, 8 .. times.
+            return [AskForMissing()]
         if waiting.contents is not None:
             what = f"{_shown(waiting.contents, facts)}: the leader is asked for them"
+        elif waiting.is_reading:
+            what = "the disk"
         else:
-            what = "the disk" if waiting.is_reading else "an answer of the leader, and asks again"
+            what = f"an answer of the leader on node {facts.leader_node}, and asks again"
         return [f"the mirror on this node waits for {what}", AskForMissing()]
 
     # The next leader

@@ -35,7 +35,7 @@ MQ9. The living members of the ring are those of `members`, unless there are non
      most one member, and no copy beside it.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
 
 import msgspec
 from msgspec.structs import replace
@@ -275,6 +275,16 @@ def promoted(record: MirrorRecord, member: Member) -> MirrorRecord:
     if not found.is_synchronised:
         raise Refused(f"{member} cannot lead the queue: it is not synchronised")
     return _checked(replace(record, group=ring.advanced(record.group), leader=member))
+
+
+def parted_by(record: MirrorRecord, member: Member | None, apart: Set[str]) -> tuple[Member, ...]:
+    """The members on some nodes, if this one is to report them: the oldest member on another node.
+
+    apart: the nodes on the other side of a partition.
+    """
+    parted = tuple([one.id for one in record.members if one.id.node in apart]) if apart else ()
+    first = next((one.id for one in record.members if one.id not in parted), None)
+    return parted if first == member else ()
 
 
 # Nodes and rings

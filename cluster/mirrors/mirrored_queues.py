@@ -67,16 +67,17 @@ class MirroredQueues:
             services.queue_kinds.of(CLASSIC_QUEUE), remote_queues, services.policies, self,
             services.config.cluster.sync_batch_size,
         )  # fmt: skip
+        view = RunningView(log, states, node)
         host = ReplicaHost(
             node, incarnation, services, remote_queues, log.when_stable,
-            self.factory.mirroring_of, wall_offset_ms,
+            self.factory.mirroring_of, wall_offset_ms, view.is_apart,
         )  # fmt: skip
         self.replicas = Replicas(
             host, links, self._ring_changes, self._is_synchronised, self._held_by_clients
         )
         self.planned = PlannedChanges(
             node, services.vhosts, log.submit, services.turns, self.factory.mirroring_of,
-            RunningView(log, states, node), self._has_copy,
+            view, self._has_copy,
         )  # fmt: skip
         self._node = node
         self._leaving = Leaving(

@@ -30,6 +30,7 @@ from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor, Turns
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.gm.group import Added, Member
+from leveret.cluster.links.services import Peer
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.planning import (
@@ -105,10 +106,16 @@ class RunningView:
 
     def lives(self, member: Member) -> bool:
         """Whether the node of a member is in the view, in the same run as the member."""
+        return self._has(member.node, member.incarnation)
+
+    def is_apart(self, peer: Peer) -> bool:
+        """Whether this node is in a view, and a linked one is not in it."""
+        return self._node in self.nodes.running and not self._has(peer.name, peer.incarnation)
+
+    def _has(self, node: str, incarnation: int) -> bool:
         view = self._log.view
         return view is not None and any(
-            one.name == member.node and one.incarnation == member.incarnation
-            for one in view.members
+            one.name == node and one.incarnation == incarnation for one in view.members
         )
 
 

@@ -7,7 +7,7 @@ node (own_member.py).
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from functools import partial
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
 from leveret.cluster.mirrors.leader_session import LeaderSession, sender_number
 from leveret.cluster.mirrors.mirror_member import MirrorMember
-from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.mirror_record import MirrorRecord, parted_by
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.mirrors.own_member import OwnMember
 from leveret.cluster.mirrors.publishing import MirroredPublishing
@@ -417,12 +417,15 @@ class Replica(Flushable):
             if self._steps.has_gone_round:
                 self._promote()
 
-    def look(self) -> None:
-        """Look for late confirms; called every quarter of a net_ticktime."""
+    def look(self, apart: Set[str] = frozenset()) -> None:
+        """Look for late confirms; called every quarter of a net_ticktime.
+
+        apart: the linked nodes that are in other views.
+        """
         record = self.record
         if record is None:
             return
-        for finding in self.late.look(self._facts(record)):
+        for finding in self.late.look(self._facts(record, apart)):
             match finding:
                 case str():
                     self._log(logging.WARNING, finding)
@@ -435,13 +438,15 @@ class Replica(Flushable):
                 case late_confirms.TellOwed():
                     self._frames.tell_owed(self.queue.placement.node)
 
-    def _facts(self, record: MirrorRecord) -> late_confirms.Facts:
+    def _facts(self, record: MirrorRecord, apart: Set[str]) -> late_confirms.Facts:
         leading, mirror = self.own.leading, self.own.mirror
+        parted = parted_by(record, self.member, apart)
         is_next = record.leader == self.member and mirror is not None
         is_owed = self.publishing.is_owed and self.queue.leader is not None
         return late_confirms.Facts(
-            self.member, frozenset([one.id for one in record.members]),
-            None if leading is None else leading.kept, None if mirror is None else mirror.waiting,
+            self.member, frozenset([one.id for one in record.members]), parted,
+            record.home, None if leading is None else leading.kept,
+            None if mirror is None else mirror.waiting,
             self._steps.has_gone_round if is_next else None,
             self.publishing.settled if is_owed else None, self._host.senders,
         )  # fmt: skip

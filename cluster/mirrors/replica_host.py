@@ -45,13 +45,16 @@ class ReplicaHost:
         when_stable: Callable[[Callable[[], object]], object],
         mirroring_of: Callable[[str, QueueClient], Mirroring] = lambda vhost, queue: NOT_MIRRORED,
         wall_offset_ms: int = 0,
+        is_apart: Callable[[Peer], bool] = lambda peer: False,
     ) -> None:
+        """is_apart: whether a linked node is in another view than this one."""
         self.node = node
         self.incarnation = incarnation
         self.remote_queues = remote_queues
         self.when_stable = when_stable
         self.mirroring_of = mirroring_of
         self.wall_offset_ms = wall_offset_ms
+        self._is_apart = is_apart
         self.addresses = remote_queues.addresses
         self.vhosts = services.vhosts
         self.call_later_ms = services.clock.call_later_ms
@@ -76,6 +79,11 @@ class ReplicaHost:
         del self.senders[sender_number(peer.name, peer.incarnation)]
         del self.member_nodes[peer.name]
         self.early.peer_down(peer)
+
+    @property
+    def apart(self) -> frozenset[str]:
+        """The linked nodes that are in other views: the cluster is partitioned."""
+        return frozenset([peer.name for peer in self.peers.values() if self._is_apart(peer)])
 
     def send(self, node: str, pieces: Sequence[bytes]) -> None:
         """Send a frame to another node, if it is linked."""

@@ -180,14 +180,17 @@ class Replicas:
             self.host.work("late confirms of mirrored queues", self._looking())
 
     def _looking(self) -> Iterator[int]:
+        apart = self.host.apart
         for replica in tuple(self.by_identity.values()):
             if not replica.is_over:
-                replica.look()
+                replica.look(apart)
             yield LOOK_WORK
 
     @property
     def late_count(self) -> int:
-        """The number of queues led here whose confirms have waited longer than net_ticktime."""
+        """The number of queues whose confirms, or decisions, have waited here longer than
+        net_ticktime.
+        """
         return sum([replica.late.is_late for replica in self.by_identity.values()])
 
     def _ended(self, replica: Replica) -> None:

@@ -170,7 +170,7 @@ class ClusterNode(LogListener):
 
     @property
     def late_confirms_count(self) -> int:
-        """How many queues that this node leads have waited long for the confirms of members."""
+        """How many mirrored queues have waited here long: for members, or for the leader."""
         return self.mirrored_queues.replicas.late_count
 
     async def leaders_handed_over(self) -> bool:

@@ -355,7 +355,8 @@ QUORUM_QUEUES = _gauges(
 LATE_CONFIRMS = Family(
     "mirrored_queues_with_late_confirms",
     GAUGE,
-    "Mirrored queues led by this node whose confirms have waited for longer than net_ticktime",
+    "Mirrored queues with a member on this node that has waited for longer than net_ticktime: a "
+    "leader for confirms, a mirror for messages",
 )
 STANDBY = Family("schema_replication_state", GAUGE, "1 for the state of schema replication")
 SYNCS = Family(

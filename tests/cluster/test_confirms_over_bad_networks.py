@@ -1,6 +1,7 @@
 """Confirms of mirrored queues while the packets of a node are lost and late, and afterwards.
 
-The leader's log tells how long they wait, by counting its checks: a node that gets no processor
+The nodes may lose each other for so long that they go on apart: `autoheal` ends the partition. The
+leader's log tells how long they wait, by counting its checks: a node that gets no processor
 time has not waited.
 """
 
@@ -37,7 +38,8 @@ def is_noticed(nodes, sizes):
 
 
 def test_confirms_go_on_soon_after_the_network_is_whole(tmp_path):
-    with Cluster(tmp_path, 3) as cluster, contextlib.ExitStack() as stack:
+    healing = "cluster_partition_handling = autoheal"
+    with Cluster(tmp_path, 3, healing) as cluster, contextlib.ExitStack() as stack:
         nodes = a, b, c = cluster.nodes
         api(a, "policies/%2F/ha", "PUT", MIRRORED)
         publishers = []

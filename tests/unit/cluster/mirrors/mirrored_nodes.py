@@ -34,9 +34,10 @@ class MirroredNodes(Nodes):
         host = ReplicaHost(
             node.name, node.incarnation, node.services, node.queues, self.stable.append,
             lambda vhost, queue: self.mirroring,
+            is_apart=lambda peer: self.is_apart(node.name, peer.name),
         )  # fmt: skip
         node.replicas = Replicas(
-            host, node.links, lambda replica, change: self.change(change),
+            host, node.links, lambda replica, change: self.submitted(node.name, change),
             lambda replica, mirror: self.synchronised(replica, mirror),  # noqa: PLW0108 - replaceable
             lambda queue: [],
         )  # fmt: skip
@@ -64,18 +65,19 @@ class MirroredNodes(Nodes):
         self.change(Added(self.member(name), self.record.leader))
         self.settle()
 
+    def is_apart(self, name, peer):
+        """Whether two linked nodes are in different views."""
+        return False
+
+    def submitted(self, name, change):
+        """A node submits a change of the ring."""
+        self.change(change)
+
     def change(self, change):
         """A change of the ring: made, unless it is refused."""
-        try:
-            if isinstance(change, Added):
-                changed = records.joined(self.record, change)
-            elif isinstance(change, Died):
-                changed = records.died(self.record, change, may_lead_unsynchronised=True)
-            else:
-                changed = records.ring_changed(self.record, change)
-        except Refused:
-            return
-        self.apply(changed)
+        changed = changed_record(self.record, change)
+        if changed is not None:
+            self.apply(changed)
 
     def set_policy(self, mirroring):
         """Other policies are in force."""
@@ -172,9 +174,21 @@ class MirroredNodes(Nodes):
         return found
 
 
-def three_nodes():
+def changed_record(record, change):
+    """A record after a change of its ring; None if it is refused."""
+    try:
+        if isinstance(change, Added):
+            return records.joined(record, change)
+        if isinstance(change, Died):
+            return records.died(record, change, may_lead_unsynchronised=True)
+        return records.ring_changed(record, change)
+    except Refused:
+        return None
+
+
+def three_nodes(kind=MirroredNodes):
     """Three nodes with a queue that a leads; b is the older mirror, c the younger one."""
-    nodes = MirroredNodes("a@host", "b@host", "c@host")
+    nodes = kind("a@host", "b@host", "c@host")
     nodes.mirror("b@host", "c@host")
     nodes.settle()
     return nodes

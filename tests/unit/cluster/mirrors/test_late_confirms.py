@@ -47,7 +47,7 @@ def test_a_leader_that_waits_for_its_own_disk_gives_no_mirror_up():
     kept = KeptTurns(NeverSafe(), lambda: None)
     kept.joined(mirror, turn=5)
     kept.when_kept(5, True, Publisher(), 1, None)
-    facts = Facts(leader, frozenset((leader, mirror)), kept, None, None, None, {})
+    facts = Facts(leader, frozenset((leader, mirror)), (), A, kept, None, None, None, {})
     late = LateConfirms()
     assert [late.look(facts) for _ in range(LOOKS_MAX + 1)] == [
         *([[]] * LOOKS_IN_TICK_TIME),
@@ -124,6 +124,25 @@ def test_an_answer_that_does_not_come_is_asked_for_again(nodes, monkeypatch):
     look(nodes, LOOKS_UNTIL_ASKED)
     assert publisher.confirmed == [1]
     assert nodes.record.on(B).is_synchronised
+
+
+def test_a_mirror_without_an_answer_is_counted_and_tells_so_more_and_more_rarely(
+    nodes, monkeypatch, caplog
+):
+    lose(nodes, monkeypatch, C, B, frames.CONTENTS)
+    lose(nodes, monkeypatch, A, B, frames.MESSAGES)
+    published(nodes, C)
+    replicas = nodes.by_name[B].replicas
+    for _ in range(8 * LOOKS_UNTIL_ASKED + 1):
+        replicas.look()
+        nodes.settle()
+    assert replicas.late_count == 1
+    line = (
+        "the mirror on this node waits for an answer of the leader on node a@host, and asks again"
+    )
+    assert len([one for one in warnings(caplog) if line in one]) == 3
+    asked = [one for one in nodes.ends[B, A].log if one[0] == frames.WANTED]
+    assert len(asked) == 8
 
 
 def test_contents_that_come_after_the_leaders_are_passed_over(nodes, monkeypatch):
