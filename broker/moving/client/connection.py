@@ -136,6 +136,7 @@ class ClientConnection(asyncio.Protocol):
         connection = cls(
             address, properties, clock or SystemClock(loop, LoopWatch(loop.call_later)), on_blocked
         )
+        failure = "given up"
         try:
             async with asyncio.timeout(address.connection_timeout_s):
                 if connect is not None:
@@ -158,8 +159,9 @@ class ClientConnection(asyncio.Protocol):
             # A ValueError means that the host name is not valid.
             raise ServerUnreachable(_unreachable(address, error)) from None
         finally:
-            if not connection.is_open:
-                connection.drop("given up")
+            if failure:
+                # It may be open: the caller was cancelled before it knew.
+                connection.drop(failure)
         if failure:
             raise (ConnectionFailed if connection.bytes_in else ServerUnreachable)(failure)
         return connection

@@ -83,10 +83,12 @@ class Frames(FrameSink):
 class Server:
     """A server that says what a test tells it to. connection: of the client to it."""
 
-    def __init__(self, address=ADDRESS, on_blocked=None):
+    def __init__(self, address=ADDRESS, on_blocked=None, connection=None):
         self.clock = VirtualClock()
         properties = {"product": ("S", "a test")}
-        self.connection = ClientConnection(address, properties, self.clock, on_blocked)
+        self.connection = connection or ClientConnection(
+            address, properties, self.clock, on_blocked
+        )
         self.socket = Socket(self.connection)
         self.connection.connection_made(self.socket)
         assert self.socket.unread == PROTOCOL_HEADER

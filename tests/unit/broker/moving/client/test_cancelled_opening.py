@@ -1,4 +1,4 @@
-"""Opening a connection that is cancelled, at every round of uvloop's event loop that it takes."""
+"""Opening a connection that is cancelled: it is closed, whatever round of the event loop it is."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from pamqp import commands
 from leveret.broker.amqp.methods import method_frame
 from leveret.broker.moving.client.address import ServerAddress
 from leveret.broker.moving.client.connection import ClientConnection
-from tests.unit.broker.moving.client.fakes import START
+from tests.unit.broker.moving.client.fakes import ADDRESS, START, Server
 
 ROUNDS = 40
 
@@ -39,3 +39,19 @@ async def cancelled_after(rounds):
 def test_it_is_cancelled_and_nothing_else(rounds):
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(cancelled_after(rounds))
+
+
+async def test_a_connection_that_is_open_before_its_cancelled_opener_knows_is_closed():
+    servers = []
+    opening = asyncio.create_task(
+        ClientConnection.open(
+            ADDRESS, {}, connect=lambda connection: servers.append(Server(connection=connection))
+        )
+    )
+    await asyncio.sleep(0)
+    (server,) = servers
+    await server.open()
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert server.socket.ended
