@@ -88,6 +88,9 @@ class Groups(Protocol):
     def members_of(self, queue: QuorumQueueClient, record: QuorumRecord) -> QueueMembers:
         """The members of a queue, for operators."""
 
+    def answering(self, running: Set[str]) -> Set[str]:
+        """Those of the running nodes that are not silent, as suspended ones are."""
+
     def leader_of(self, queue: QuorumQueueClient) -> str:
         """The node with the leader of a queue; empty if unknown."""
 
@@ -231,7 +234,7 @@ class QuorumFactory(QueueFactory):
         """Whether the running voters would not be a majority without a node."""
         record = readable(queue.placement.record)
         nodes = self._groups.voters_of(_client(queue), record)
-        left = [one for one in nodes if one in running and one != node]
+        left = [one for one in nodes if one in self._groups.answering(running) - {node}]
         return node in nodes and 2 * len(left) <= len(nodes)
 
     def is_catching_up(self, queue: QueueClient) -> bool:

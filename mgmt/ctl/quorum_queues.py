@@ -57,6 +57,8 @@ def remarks(raft: dict[str, Any]) -> list[str]:
                 f"{node} lacks {lag['messages']} messages ({lag['bytes']} bytes) in "
                 f"{lag['entries']} entries{how}"
             )
+        elif lag is None and raft["leader"] not in {None, node}:
+            lines.append(f"{node}: what it lacks is unknown until it has answered the leader")
         if member["reason"] and member["reason"] != raft["reason"]:
             lines.append(f"{node}: {member['reason']}")
     return lines

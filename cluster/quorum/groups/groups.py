@@ -355,6 +355,11 @@ class Groups:
         """Whether there is a link to a node, or the node is this one."""
         return node in self._peers or node == self.node
 
+    @property
+    def silent_nodes(self) -> set[str]:
+        """The nodes whose links are up, but send nothing: they may be suspended."""
+        return self._watch.silent
+
     def is_congested(self, node: str) -> bool:
         """Whether nothing more should be sent to a node for now."""
         peer = self._peers.get(node)

@@ -52,6 +52,11 @@ class LinkWatch:
         self._links: dict[str, _Watched] = {}
         self._timer: Timer | None = None
 
+    @property
+    def silent(self) -> set[str]:
+        """The nodes whose links are up, but send nothing: they may be suspended."""
+        return {node for node, link in self._links.items() if link.is_silent}
+
     def link_up(self, peer: Peer) -> None:
         """A link is up."""
         self._links[peer.name] = _Watched(peer)

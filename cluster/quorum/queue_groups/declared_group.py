@@ -34,9 +34,10 @@ class DeclaredGroup:
     """One queue. queue, use, letters: exist from `begin` on. record: its members; see `set_record`.
 
     lost: the name of the member that this node did not find when it started. lost_by_others: the
-    members that other nodes did not find. waits_for_node: the member here can continue alone, if
-    the other member's node is removed from the cluster. stuck_since_ms: when most of the voters
-    were found to be no members by the record; 0 if they are not, -1 if this was logged.
+    members that other nodes have reported as lost, or as empty, while this one did not lead.
+    waits_for_node: the member here can continue alone, if the other member's node is removed from
+    the cluster. stuck_since_ms: when most of the voters were found to be lost, or no members by the
+    record; 0 if they are not, -1 if this was logged.
     """
 
     queue: QuorumQueueClient

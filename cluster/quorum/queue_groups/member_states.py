@@ -16,7 +16,7 @@ from leveret.cluster.quorum.groups.wanted_members import node_of
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.membership_record import UNREADABLE, QuorumRecord
 from leveret.cluster.raft.configuration import Configuration, Membership
-from leveret.cluster.raft.progress import SNAPSHOT
+from leveret.cluster.raft.progress import PROBING, SNAPSHOT, Progress
 from leveret.cluster.raft.status import MemberProgress, MemberStatus, status
 
 MACHINE_VERSION = 1
@@ -26,6 +26,10 @@ RAFT_STATES = {"pre_candidate": "pre_vote"}
 DAMAGED = "damaged"
 RECEIVES_SNAPSHOT = "receive_snapshot"
 NOT_LED = "the queue has no leader"
+MOST_LOST = (
+    "most of its members are lost: `leveretctl force_shrink_member_to_current_member` recovers it "
+    "with the messages of one that is left"
+)
 
 
 def raft(
@@ -34,13 +38,18 @@ def raft(
     member: GroupMember | None,
     machine: QuorumMachine | None,
     running: Set[str],
+    *,
+    is_stuck: bool,
 ) -> dict[str, Any]:
-    """The members of a queue, from the knowledge of this node. member: its own."""
+    """The members of a queue, from the knowledge of this node. member: its own.
+
+    is_stuck: too many members are lost for a leader.
+    """
     shown = {one.name: _unknown(one.node, running) for one in record.members}
     reason = "" if use.leader else NOT_LED if record.members else UNREADABLE
     if member is not None and member.me in shown:
         found = status(member.raft)
-        reason = reason and (_why(found) or reason)
+        reason = reason and (MOST_LOST if is_stuck else _why(found) or reason)
         shown[member.me] |= _own(member, found)
         if machine is not None and member.raft.leading is not None:
             for one in found.progress:
@@ -62,7 +71,7 @@ def raft_figures(member: GroupMember, record: QuorumRecord, use: GroupUse) -> Ra
         lacks = {
             one.node: state.log.last_index - progress.match
             for progress in leading.progress
-            if (one := record.named(progress.member)) is not None
+            if (one := record.named(progress.member)) is not None and _is_known(progress)
         }
     return RaftFigures(
         state.term, state.log.snapshot_index, member.applied, state.commit, state.synced_index,
@@ -95,19 +104,27 @@ def _own(member: GroupMember, found: MemberStatus) -> dict[str, Any]:
 
 
 def _of_leader(one: MemberProgress, found: MemberStatus, machine: QuorumMachine) -> dict[str, Any]:
-    """The leader's knowledge of another member. The lag is the entries it has not acknowledged."""
+    """The leader's knowledge of another member."""
+    lag = _lag(one, found, machine) if _is_known(one) else None
+    return {"membership": _membership(one.member, found.configuration), "lag": lag}
+
+
+def _lag(one: MemberProgress, found: MemberStatus, machine: QuorumMachine) -> dict[str, Any]:
+    """The entries that a member has not acknowledged."""
     messages, octets = (0, 0)
     if one.match < found.commit:
         messages, octets = machine.messages.ready.after(one.match)
     return {
-        "membership": _membership(one.member, found.configuration),
-        "lag": {
-            "entries": max(0, found.last_index - one.match),
-            "messages": messages,
-            "bytes": octets,
-            "snapshot": one.state == SNAPSHOT,
-        },
+        "entries": max(0, found.last_index - one.match),
+        "messages": messages,
+        "bytes": octets,
+        "snapshot": one.state == SNAPSHOT,
     }
+
+
+def _is_known(one: Progress | MemberProgress) -> bool:
+    """Whether a member has told this leader which entries it has."""
+    return one.state != PROBING or one.match > 0
 
 
 def _membership(member: str, configuration: Configuration) -> str | None:

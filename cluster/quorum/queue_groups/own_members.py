@@ -13,9 +13,10 @@ The leader of a group adds and removes members until the group has those of the 
   damaged member, and the leader has a new member for the node put into the record.
 - It removes a member that belongs to another node, whose directory was copied. This node's member
   counts as lost.
-- If no node has found its member, either the declaration was not on disk anywhere when all nodes
-  died, or everything is lost. The nodes learn this from the reports of all others, and start again
-  without messages.
+- If no node has found its member, either the members were not on disk anywhere when all nodes died,
+  or everything is lost. The nodes learn this from the reports of all others, and start again
+  without messages. A member without any entry counts as one that was not found: its node reports
+  it to the nodes that have lost theirs.
 
 - A member that is left alone recovers the group by itself. This happens if an operator has removed
   the others, or if the only other one was on a node that was removed from the cluster.
@@ -178,11 +179,16 @@ class OwnMembers:
         """
         raft, queue = member.raft, declared.queue
         configuration = raft.state.log.configuration
+        record = declared.record
         others = [name for name in configuration.members if name != member.me]
-        if not others or len(declared.record.members) > 1:
+        # Members may be added before this one has gone on alone, as its node was down meanwhile.
+        is_forced = not any(map(record.named, others)) and all(
+            number_of(name) < record.forced_from for name in others
+        )
+        if not others or not (is_forced or len(record.members) == 1):
             return False
         nodes = ", ".join(self._groups.nodes.of(declared.group, name) for name in others)
-        if all(number_of(name) < declared.record.forced_from for name in others):
+        if is_forced:
             logger.error(
                 "%r continues with only the member on this node, as an operator has requested: "
                 "messages that only members on %s had are lost", queue, nodes,
@@ -202,7 +208,8 @@ class OwnMembers:
     def _is_stuck(self, declared: DeclaredGroup, member: GroupMember) -> bool:
         """Whether to check again, as the group cannot elect a leader that follows the record."""
         voters = member.raft.state.log.configuration.voters
-        left = [name for name in voters if declared.record.named(name) is not None]
+        lost = declared.lost_by_others
+        left = [name for name in voters if declared.record.named(name) and name not in lost]
         if declared.use.leader or 2 * len(left) > len(voters):
             declared.stuck_since_ms = 0
             return 2 * len(left) <= len(voters)
@@ -263,6 +270,11 @@ class OwnMembers:
         if member is not None:
             if member.raft.leading is not None:
                 self._replace(declared, lost)
+                return
+            declared.lost_by_others.add(name)
+            if _is_empty(member):
+                self._groups.send_item(lost.node, Damaged(group, member.me))
+            self.settle(declared)
             return
         own = declared.record.of_node(self._node)
         if own is not None and declared.lost == own.name:
@@ -270,6 +282,12 @@ class OwnMembers:
             names = _names(declared.record.members)
             if names - {own.name} <= declared.lost_by_others:
                 self._begin_again(declared, own)
+
+
+def _is_empty(member: GroupMember) -> bool:
+    """Whether a member has nothing that another one could need: the group may begin again."""
+    raft = member.raft
+    return not member.damage and raft.campaign is None and not raft.state.log.last_index
 
 
 def _names(members: Iterable[QuorumMember]) -> set[str]:

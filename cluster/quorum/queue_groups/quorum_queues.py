@@ -236,9 +236,13 @@ class QuorumQueues:
         if leader and named in record.nodes and self.groups.reaches(named):
             # It is the leader, or will be in a moment, so all nodes show the same leader.
             leader = named
-        running = self._cluster.running
+        running = self.answering(self._cluster.running)
         online = tuple([node for node in record.nodes if node in running])
         return QueueMembers(leader=leader, nodes=record.nodes, online=online, synchronised=online)
+
+    def answering(self, running: Set[str]) -> Set[str]:
+        """Those of the running nodes that are not silent, as suspended ones are."""
+        return running - self.groups.silent_nodes
 
     def leader_of(self, queue: QuorumQueueClient) -> str:
         """The node with the leader of a queue; empty if unknown."""
@@ -298,8 +302,9 @@ class QuorumQueues:
         declared = self.declared[queue.placement.identity]
         member = self.groups.members.get(declared.group)
         machine = None if member is None else machine_of(member)
-        running = self._cluster.running
-        return {"raft": raft(record, declared.use, member, machine, running)}
+        running = self.answering(self._cluster.running)
+        is_stuck = declared.stuck_since_ms < 0
+        return {"raft": raft(record, declared.use, member, machine, running, is_stuck=is_stuck)}
 
     def _ended(self, group: int, is_deleted: bool) -> None:
         """The client of a group has ended."""

@@ -44,8 +44,8 @@ const votes = ({membership}) =>
   ({voter: "yes", promotable: "when caught up", non_voter: "no"}[membership] ?? "–");
 
 // What the leader knows of another member. Entries that come and go at once are not worth a word.
-function lacks({lag}) {
-  if (lag === null) return "–";
+function lacks({lag, state}) {
+  if (lag === null) return state === "leader" ? "–" : "unknown";
   if (lag.messages > 0) return `${plural(lag.messages, "message")}, ${bytes(lag.bytes)}`;
   return lag.entries > 0 ? plural(lag.entries, "entry", "entries") : "nothing";
 }

@@ -41,7 +41,7 @@ class Cluster:
             NodeLoad("e", True, 5, 9),
         ]
         self.size, self.wanted_locator = 3, "client-local"
-        self.records = []
+        self.records, self.silent = [], set()
 
     is_alone = False
 
@@ -64,6 +64,12 @@ class Cluster:
 
     def policies_changed(self):
         """No queue gets more members."""
+
+    def voters_of(self, queue, record):
+        return record.nodes
+
+    def answering(self, running):
+        return running - self.silent
 
 
 @pytest.fixture
@@ -140,6 +146,14 @@ def test_a_queue_is_placed_under_a_new_identity(factory, cluster):
 def test_the_groups_of_the_node_hear_of_queues_and_of_changes(factory, queue, cluster):
     nodes_after(factory, queue, AddMember("e"))
     assert [record.nodes for record in cluster.records] == [("a", "d", "b"), ("a", "d", "b", "e")]
+
+
+def test_a_node_is_needed_if_the_others_are_no_majority_or_do_not_answer(factory, queue, cluster):
+    assert not factory.needs_node(queue, "a", {"a", "b", "d"})
+    assert factory.needs_node(queue, "a", {"a", "b"}), "the members are on a, d and b"
+    assert not factory.needs_node(queue, "e", {"a", "b"})
+    cluster.silent = {"d"}
+    assert factory.needs_node(queue, "a", {"a", "b", "d"})
 
 
 # Changes of the members

@@ -33,11 +33,13 @@ def watched():
 
 
 def test_a_link_without_frames_gets_signs_of_life_and_is_silent_after_two_checks():
-    host, clock, _ = watched()
+    host, clock, watch = watched()
     clock.advance(1)
     assert host.calls == ["sign"]
+    assert watch.silent == set()
     clock.advance(1)
     assert host.calls == ["sign", "silent", "sign"]
+    assert watch.silent == {"b"}
     clock.advance(5)
     assert host.calls.count("silent") == 1
 

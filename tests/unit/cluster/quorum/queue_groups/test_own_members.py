@@ -20,11 +20,12 @@ class FakeMember:
     """A member that leads nothing."""
 
     def __init__(self, me, *voters):
-        log = SimpleNamespace(configuration=Configuration(voters))
+        log = SimpleNamespace(configuration=Configuration(voters), last_index=0)
         self.me = me
         self.raft = SimpleNamespace(
-            leading=None, state=SimpleNamespace(log=log), begin=lambda *arguments: None
-        )
+            leading=None, campaign=None, state=SimpleNamespace(log=log),
+            begin=lambda *arguments: None,
+        )  # fmt: skip
         self.damage, self.is_to_be_replaced, self.is_alone = "", True, False
 
     def follow(self, wanted):
@@ -138,6 +139,25 @@ def test_if_no_node_has_found_its_member_all_begin_again(node):
     assert node.member.me == "a/1"
 
 
+def test_a_member_without_entries_lets_those_begin_again_that_were_not_found(node):
+    member = with_member(node)
+    node.groups.lost(GROUP, "b/2")
+    assert node.take_said() == [("b", Damaged(GROUP, "a/1"))]
+    member.raft.state.log.last_index = 1
+    node.groups.lost(GROUP, "c/3")
+    assert node.take_said() == [], "it may have what the others have lost"
+
+
+def test_a_group_whose_other_members_are_lost_says_what_to_do(node, caplog):
+    member = with_member(node)
+    member.raft.state.log.last_index = 1
+    for name in ("b/2", "c/3"):
+        node.groups.lost(GROUP, name)
+    node.clock.advance(LOOK_MS / 1000)
+    (record,) = [one for one in caplog.records if one.levelname == "ERROR"]
+    assert "force_shrink_member_to_current_member" in record.message
+
+
 def test_the_only_member_begins_again():
     node = Node(new_record(("a",)))
     node.own.added(node.declared)
@@ -183,6 +203,17 @@ def test_a_member_goes_on_alone_when_the_others_are_given_up(node):
     node.own.settle(node.declared)
     assert member.is_alone
     assert member.forced_from == 4
+
+
+def test_a_member_whose_node_was_down_goes_on_alone_before_others_are_added(node):
+    node.set_record(changed(THREE, KeepOnly("a")).with_member("d"))
+    node.groups.members[GROUP] = member = FakeMember("a/1", "a/1", "b/2", "c/3")
+    node.own.added(node.declared)
+    assert member.is_alone
+    member.is_alone = False
+    member.raft.state.log.configuration = Configuration(("a/1", "d/4"))
+    node.own.settle(node.declared)
+    assert not member.is_alone
 
 
 def test_a_member_that_was_given_up_is_removed(node):
