@@ -37,6 +37,7 @@ from leveret.cluster.mirrors.replica import Replica
 from leveret.cluster.mirrors.replica_host import ReplicaHost
 from leveret.cluster.mirrors.replicas import Replicas
 from leveret.cluster.node_status.node_states import NodeStates
+from leveret.cluster.placement.replicated_kind import ReplicatedKind
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.messages.message import Entry
@@ -48,7 +49,7 @@ AGAIN_MS = 500
 logger = logging.getLogger("leveret.cluster")
 
 
-class MirroredQueues:
+class MirroredQueues(ReplicatedKind):
     """The mirrored queues of one node, as the `Listener` of mirrored_factory.py."""
 
     def __init__(
@@ -94,6 +95,10 @@ class MirroredQueues:
             tick_s = self._services.config.cluster.tick_time_s
             self._looks_at_ms = now_ms + 1000 * tick_s / LOOKS_IN_TICK_TIME
             self.replicas.look()
+
+    def maintenance_changed(self, is_under_maintenance: bool) -> None:
+        """A node was put under maintenance, or has come back: other leaders may be wanted."""
+        self.planned.look_at_all()
 
     async def leave(self) -> None:
         """Hand over and leave: the node is stopped while others run (leaving.py)."""

@@ -55,18 +55,19 @@ from leveret.cluster.metadata.replication import MetadataReplication
 from leveret.cluster.mirrors.mirrored_queues import MirroredQueues
 from leveret.cluster.node.nodes_of_quorum_queues import NodesOfQuorumQueues
 from leveret.cluster.node.partition_handling import PartitionHandling
+from leveret.cluster.node.replicated_kinds import NodeParts, serve_kinds
 from leveret.cluster.node_status import feature_flags
 from leveret.cluster.node_status.limited_counts import LimitedCounts
 from leveret.cluster.node_status.node_states import NodeStates
 from leveret.cluster.partitions import configured_rules
 from leveret.cluster.partitions.leftovers.keeping import Keeping
 from leveret.cluster.partitions.suspension import Suspension
+from leveret.cluster.placement.replicated_kind import ReplicatedKinds
 from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
 from leveret.cluster.quorum.conversion.conversion import Parts
 from leveret.cluster.quorum.conversion.conversions import Conversions
 from leveret.cluster.quorum.conversion.node_holds import NodeHolds
-from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.cluster.remote_queues.placed_factory import serve_placed
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.cluster.rpc.direct_replies import RemoteReplies
@@ -101,7 +102,7 @@ class ClusterNode(LogListener):
         self.log: ReplicatedDeclarations
         self.states: NodeStates
         self.mirrored_queues: MirroredQueues
-        self.quorum_queues: QuorumQueues | None = None
+        self.kinds = ReplicatedKinds()
         self.conversions: Conversions | None = None
         self.suspension: Suspension
         self._config = config
@@ -174,12 +175,11 @@ class ClusterNode(LogListener):
         return self.mirrored_queues.replicas.late_count
 
     async def leaders_handed_over(self) -> bool:
-        """Wait until other nodes lead the quorum queues of this node, which is under maintenance.
+        """Wait until other nodes lead the queues of this node, which is under maintenance.
 
         Returns whether all of them could be handed over.
         """
-        queues = self.quorum_queues
-        return queues is None or await queues.leadership.hand_over_all()
+        return all([await kind.hand_over() for kind in self.kinds])
 
     # What the broker calls
 
@@ -219,6 +219,7 @@ class ClusterNode(LogListener):
             self.name, links.incarnation, services, links, self._queues, log, self.states,
             int(self._clock.wall_time_s() * 1000) - self._clock.now_ms(),
         )  # fmt: skip
+        self.kinds.add(self.mirrored_queues)
         services.replies.others = RemoteReplies(services.replies, links, self._queues.untaken)
         self._changes = MembershipChanges(
             self.rpc, services, self.name, lambda: self.running, self._begin_cluster,
@@ -251,13 +252,10 @@ class ClusterNode(LogListener):
             queues.node, NodeSenders(queues.node, queues.incarnation), queues.addresses,
             queues.untaken, not self._services.config.is_as_rabbitmq_4,
         )  # fmt: skip
-        self.quorum_queues = QuorumQueues(
-            node, self._services, self.links, store.groups,
-            NodesOfQuorumQueues(self, self.links, self.states),
-        )  # fmt: skip
-        self._services.queue_kinds.add(self.quorum_queues.factory)
+        cluster = NodesOfQuorumQueues(self, self.links, self.states)
+        parts = NodeParts(node, self._services, self.links, store, cluster)
         is_alone = all(row.component != CLUSTER_NODE for row in definitions.parameters)
-        definitions = await self.quorum_queues.take_over(definitions, store, is_alone=is_alone)
+        definitions = await serve_kinds(parts, self.kinds, definitions, is_alone=is_alone)
         holds = NodeHolds(self._services, self.rpc)
         self.conversions = Conversions(Parts(self._services, self.rpc, queues, holds, self))
         self.states.maintenance_changed = self._maintenance_changed
@@ -268,8 +266,8 @@ class ClusterNode(LogListener):
 
     async def start(self, definitions: Definitions) -> None:
         """Join the other nodes. Raises SettingError, DiscoveryError and ClusterError."""
-        if self.quorum_queues is not None:
-            self.quorum_queues.restored()
+        for kind in self.kinds:
+            kind.restored()
         self._saved = self._history.read(definitions.parameters)
         self._keeping.takes_from = self._takes_from = (
             self._start_as.takes_from or self._saved.takes_from
@@ -304,17 +302,16 @@ class ClusterNode(LogListener):
         if not self._is_restarting and view is not None and len(view.names) > 1:
             # The others give this node no new mirrors while it stops.
             self.states.set_under_maintenance(True)
-            await self.mirrored_queues.leave()
-            if self.quorum_queues is not None:
-                await self.quorum_queues.leadership.hand_over_all()
+            for kind in self.kinds:
+                await kind.leave()
         if self._timer is not None:
             self._timer.cancel()
         await self._clean_up.stop()
         self.suspension.stop()
         await self._partition_handling.stop()
         await self._first_start.stop()
-        if self.quorum_queues is not None:
-            self.quorum_queues.close()
+        for kind in self.kinds:
+            kind.close()
         # Before the links go down: the node must not note that it ran on without the others.
         self.log.end("the node stops")
         await self.links.stop()
@@ -371,9 +368,8 @@ class ClusterNode(LogListener):
         """From now on queues may live on other nodes; the ones declared so far live here."""
         kinds = self._services.queue_kinds
         serve_placed(kinds, self._queues)
-        kinds.add(self.mirrored_queues.factory)
-        if self.quorum_queues is not None:
-            kinds.add(self.quorum_queues.factory)
+        for kind in self.kinds:
+            kinds.add(kind.factory)
         for vhost in self._services.vhosts.values():
             vhost.joined_cluster()
 
@@ -437,7 +433,8 @@ class ClusterNode(LogListener):
         self.suspension.tick()
         self.log.tick()
         self._partition_handling.tick()
-        self.mirrored_queues.tick()
+        for kind in self.kinds:
+            kind.tick()
 
     def _knows_its_place(self) -> bool:
         """Whether this node may answer its clients: it is in its view, or about to leave it."""
@@ -461,8 +458,8 @@ class ClusterNode(LogListener):
 
     def _has_declarations(self) -> None:
         """Remove what was left of queues that are gone."""
-        if self.quorum_queues is not None:
-            self.quorum_queues.has_declarations()
+        for kind in self.kinds:
+            kind.has_declarations()
         if self.conversions is not None:
             self.conversions.remove_left_over()
 
@@ -470,21 +467,19 @@ class ClusterNode(LogListener):
         """A node was declared to be a member, or no longer to be one."""
         self.log.admit(frozenset(self._members.declared))
         self._members.changed()
-        if self.quorum_queues is not None:
-            self.quorum_queues.members_changed()
+        for kind in self.kinds:
+            kind.members_changed()
 
     def view_changed(self) -> None:
         """The node is in another view: other leaders and mirrors may be wanted."""
-        self.mirrored_queues.view_changed()
-        if self.quorum_queues is not None:
-            self.quorum_queues.nodes_changed()
+        for kind in self.kinds:
+            kind.view_changed()
         self.running_changed(self.running)
 
     def _maintenance_changed(self) -> None:
         """A node is put under maintenance, or comes back: leaders move."""
-        self.mirrored_queues.planned.look_at_all()
-        if self.quorum_queues is not None:
-            self.quorum_queues.leadership.set_leaving(self.states.is_under_maintenance)
+        for kind in self.kinds:
+            kind.maintenance_changed(self.states.is_under_maintenance)
 
     def check_removal(self, name: str, running: frozenset[str]) -> None:
         """A node that runs stays a member."""

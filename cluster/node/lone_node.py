@@ -11,10 +11,11 @@ from leveret.broker.registry.declaration_log import DeclarationLog, LocalDeclara
 from leveret.broker.services.services import Services
 from leveret.cluster.links.incarnation import next_incarnation
 from leveret.cluster.links.services import Service
+from leveret.cluster.node.replicated_kinds import NodeParts, serve_kinds
+from leveret.cluster.placement.replicated_kind import ReplicatedKinds
 from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
 from leveret.cluster.quorum.queue_groups.node_states import KnownRuns
-from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.metadata.metadata_rows import Definitions
@@ -47,7 +48,7 @@ class LoneNode:
     def __init__(self, config: Config, data_dir: Path | None = None) -> None:
         self.failed: Callable[[Exception], object] = lambda error: None
         self.running_changed: Callable[[tuple[str, ...]], object] = lambda running: None
-        self.quorum_queues: QuorumQueues | None = None
+        self.kinds = ReplicatedKinds()
         self._name = config.node_name
         self._data_dir = data_dir
         self._services: Services
@@ -67,7 +68,7 @@ class LoneNode:
         return local
 
     async def prepare(self, definitions: Definitions, store: Store | None) -> Definitions:
-        """Serve quorum queues. Raises OSError and StoreError."""
+        """Serve replicated queues, which have one member each. Raises OSError and StoreError."""
         services = self._services
         now_s = services.clock.wall_time_s()
         if self._data_dir is None:
@@ -79,23 +80,17 @@ class LoneNode:
             UntakenBytes(services.flow.set_nodes_behind),
             not services.config.is_as_rabbitmq_4,
         )  # fmt: skip
-        self.quorum_queues = QuorumQueues(
-            node, services, NoLinks(), None if store is None else store.groups,
-            OneNode(self._name, incarnation),
-        )  # fmt: skip
-        services.queue_kinds.add(self.quorum_queues.factory)
-        if store is None:
-            return definitions
-        return await self.quorum_queues.take_over(definitions, store, is_alone=True)
+        parts = NodeParts(node, services, NoLinks(), store, OneNode(self._name, incarnation))
+        return await serve_kinds(parts, self.kinds, definitions, is_alone=True)
 
     async def start(self, definitions: Definitions) -> None:
         """The node has all declarations."""
-        if self.quorum_queues is not None:
-            self.quorum_queues.restored()
+        for kind in self.kinds:
+            kind.restored()
             if not definitions.damaged:
-                self.quorum_queues.has_declarations()
+                kind.has_declarations()
 
     async def stop(self) -> None:
-        """End the groups."""
-        if self.quorum_queues is not None:
-            self.quorum_queues.close()
+        """End all kinds."""
+        for kind in self.kinds:
+            kind.close()

@@ -11,6 +11,7 @@ from leveret.broker.queues.contract.queue_kind import QUORUM
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.patterns import Pattern
 from leveret.cluster.quorum.queue_groups.membership import ChangeRefused, Membership
+from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, not_found
 from leveret.mgmt.api.replicated_queues import pattern_of
@@ -78,7 +79,7 @@ def _queue(call: Call) -> tuple[Membership, str, str]:
 
 def _members(call: Call) -> Membership:
     cluster = call.node.cluster
-    queues = None if cluster is None else cluster.quorum_queues
+    queues = None if cluster is None else cluster.kinds.find(QuorumQueues)
     if queues is None:
         raise _unavailable("the quorum queues of this node have one member: it is in no cluster")
     return queues.membership

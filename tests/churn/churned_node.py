@@ -15,6 +15,7 @@ from leveret.broker.moving.federation.link_definition import _link_id
 from leveret.broker.node.broker import Broker
 from leveret.broker.runtime.patterns import compile_pattern
 from leveret.cluster.node.lone_node import LoneNode
+from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.testing.management_server import EmbeddedManagement
 from tests.patience import PATIENCE_SECONDS
@@ -115,7 +116,7 @@ class ChurnedNode:
         groups = self.broker.store.groups.log
         groups._recent.clear()
         groups._recent_bytes = 0
-        self._clustering.quorum_queues._addresses._addresses.clear()
+        self._clustering.kinds.find(QuorumQueues)._addresses._addresses.clear()
         self.broker.services.permissions._results.clear()
         self._audit._last.clear()
         compile_pattern.cache_clear()

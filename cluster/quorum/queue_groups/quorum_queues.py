@@ -25,6 +25,7 @@ from leveret.broker.runtime.pending import Answer
 from leveret.broker.services.services import Services
 from leveret.cluster.links.services import ServiceRegistry
 from leveret.cluster.placement.leader_location import locator_of
+from leveret.cluster.placement.replicated_kind import ReplicatedKind
 from leveret.cluster.quorum.client.group_service import GroupService
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
 from leveret.cluster.quorum.groups.group_machine import Effect
@@ -81,7 +82,7 @@ class ClusterState(Protocol):
         """The incarnations of all nodes; None while this node does not know which nodes run."""
 
 
-class QuorumQueues:
+class QuorumQueues(ReplicatedKind):
     """The quorum queues of one node: the `Nodes` and the `Groups` of quorum_factory.py.
 
     It is also the `NodesAndTargets` of reconciliation.py.
@@ -123,10 +124,7 @@ class QuorumQueues:
     async def take_over(
         self, definitions: Definitions, store: Store, *, is_alone: bool
     ) -> Definitions:
-        """Make groups of queues that an earlier version stored; returns what is declared then.
-
-        is_alone: this node is in no cluster.
-        """
+        """Make groups of the queues that a version without groups has stored."""
         services = self._services
         taking_over = TakingOver(self.groups, store, services.metadata, services.clock)
         return await taking_over.run(definitions, is_alone)
@@ -334,10 +332,22 @@ class QuorumQueues:
         self._own_members.look()
         self._reconciliation.trigger()
 
-    def nodes_changed(self) -> None:
-        """Nodes have started or stopped."""
+    def view_changed(self) -> None:
+        """Nodes have started or stopped: tell the queues, and look for missing members."""
         self._reconciliation.trigger()
         self._tell_states("")
+
+    def maintenance_changed(self, is_under_maintenance: bool) -> None:
+        """A node was put under maintenance, or has come back: leaders move."""
+        self.leadership.set_leaving(is_under_maintenance)
+
+    async def hand_over(self) -> bool:
+        """Hand over all leaders of this node. Returns whether none are left."""
+        return await self.leadership.hand_over_all()
+
+    async def leave(self) -> None:
+        """The node stops while others run: hand over all leaders."""
+        await self.leadership.hand_over_all()
 
     def _link_changed(self, node: str) -> None:
         self._own_members.look()

@@ -2,13 +2,14 @@
 
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.machine.effects import Expired
+from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.testing import EmbeddedBroker
 from tests.patience import until
 
 
 async def led(node):
     """A quorum queue that the node leads, and the member."""
-    groups = node.broker.clustering.quorum_queues
+    groups = node.broker.clustering.kinds.find(QuorumQueues)
     (declared,) = groups.declared.values()
     member = groups.groups.members[declared.group]
     await until(lambda: member.is_serving)

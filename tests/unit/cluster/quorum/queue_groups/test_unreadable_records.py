@@ -8,6 +8,7 @@ from leveret.broker.declarations.values import PutPlacement
 from leveret.broker.registry import stored
 from leveret.cluster.quorum.membership_record import UNREADABLE, AddMember, encode, rename
 from leveret.cluster.quorum.queue_groups.membership import ChangeRefused
+from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.storage.metadata.metadata_rows import QueueRow
 from tests.patience import until
@@ -45,7 +46,7 @@ async def test_the_node_starts_and_the_other_queues_work(node, caplog):
 
 
 async def test_the_reason_is_shown_and_changes_are_refused_with_it(node):
-    groups, damaged = node.broker.clustering.quorum_queues, queues_of(node)["damaged"]
+    groups, damaged = node.broker.clustering.kinds.find(QuorumQueues), queues_of(node)["damaged"]
     shown = groups.factory.details(damaged)["raft"]
     assert (shown["leader"], shown["members"], shown["reason"]) == (None, [], UNREADABLE)
     with pytest.raises(ChangeRefused, match="delete the queue and declare it again"):
