@@ -20,7 +20,7 @@ from leveret.storage.messages.message import Entry
 
 READ_BYTES = 256 * 1024
 RETURNED_MAX = 5000
-"""Messages that may be ready again below those that were never taken."""
+"""How many messages may be ready again that were taken before."""
 UNKNOWN_HOLDERS = "messages are just being returned or dead-lettered, or settled by a transaction"
 Value = TypeVar("Value")
 
@@ -40,7 +40,7 @@ class HeldEntries(NamedTuple):
 
     @property
     def in_order(self) -> list[Entry]:
-        """All of them, by their positions."""
+        """All of them, in the order of their positions."""
         entries = [*self.hosted, *(record.entry for record in self.records)]
         return sorted(entries, key=lambda entry: entry.position)
 
@@ -55,7 +55,7 @@ class ClassicMessages:
 
     @property
     def end(self) -> int:
-        """Above all positions."""
+        """A position above those of all messages."""
         return max([end for _, end in self._queue.backing.given_positions()], default=0)
 
     def held(self) -> HeldEntries | None:
@@ -114,7 +114,7 @@ class ClassicMessages:
 
 
 async def when_readable(read: Callable[[], Value]) -> Value:
-    """The result of a read, when the disk has been waited for. Raises Refused if it fails."""
+    """The result of a read, after waiting for the disk. Raises Refused if it fails."""
     while True:
         try:
             return read()

@@ -44,9 +44,9 @@ from leveret.storage.messages.message import bytes_of
 from leveret.storage.metadata.metadata import MetadataError
 
 TRIES, PAUSE_SECONDS = 5, 0.2
-"""A queue of which messages are just being returned is held again after a pause."""
+"""If messages are just being returned, the queue is held again after a pause."""
 HOLD_SECONDS_MAX = 5.0
-"""Clients have waited long enough: the queue is released. A channel would wait for 15 seconds."""
+"""The queue is released after this time: its clients wait, a channel for at most 15 seconds."""
 KEEP_SECONDS_MAX, SILENCE_SECONDS_MAX = 3600.0, 10.0
 """The request to hold a queue is answered when the hold ends."""
 
@@ -62,7 +62,7 @@ class RunningNodes(Protocol):
 
 
 class Parts:
-    """What a conversion uses of its node."""
+    """The parts of a node that a conversion uses."""
 
     def __init__(
         self, services: Services, rpc: Rpc, remote_queues: RemoteQueues, holds: NodeHolds,
@@ -82,7 +82,7 @@ class Parts:
 
 
 class Conversion:
-    """One attempt."""
+    """One attempt to convert a queue."""
 
     def __init__(
         self, parts: Parts, vhost: VirtualHost, queue: ClassicQueue, requester: Requester
@@ -153,7 +153,7 @@ class Conversion:
     # 2. The successor
 
     async def _declare_successor(self) -> QuorumQueueClient:
-        """Declare it where a queue of the name would be, and wait until a majority works."""
+        """Declare it where a queue of this name would be placed, and wait until it has a leader."""
         vhost = self._vhost
         specification = vhost.kinds.specify(
             vhost.name, self._queue.name, self._arguments, durable=True
@@ -231,7 +231,7 @@ class Conversion:
         ]
         for outcome in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(outcome, Exception):
-                logger.debug("a node has released %r before: %s", self._queue, outcome)
+                logger.debug("a node no longer held %r: %s", self._queue, outcome)
 
     # 6. The name
 
@@ -254,8 +254,9 @@ class Conversion:
                 raise Refused(str(error)) from None
             # The other nodes may have it: this node learns that when it joins them again.
             logger.error(
-                "whether %s was converted is unknown, and it is held: %s", self._what, error
-            )
+                "it is unknown whether %s was converted; its clients wait until this node "
+                "reaches the others again: %s", self._what, error,
+            )  # fmt: skip
             raise
 
 

@@ -1,5 +1,5 @@
-"""The conversions of a node's queues, one after the other, and what is left of those that a stop of
-the node has ended.
+"""Converts the queues of a node, one after the other. Deletes the successors of conversions that a
+stop of the node has interrupted.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class Conversions:
     async def convert(self, vhost: str, name: str, requester: Requester) -> None:
         """Convert a classic queue to a quorum queue. Raises Refused; then it is as it was.
 
-        It goes on even if the caller is cancelled.
+        The conversion continues if the caller is cancelled.
         """
         task = asyncio.get_running_loop().create_task(self._convert(vhost, name, requester))
         self._tasks.add(task)
@@ -43,7 +43,7 @@ class Conversions:
         async with self._turn:
             vhost, queue = self._find(vhost_name, name)
             await Conversion(self._parts, vhost, queue, requester).run()
-        logger.info("%s is a quorum queue from now on", what)
+        logger.info("%s was converted to a quorum queue", what)
 
     def _find(self, vhost_name: str, name: str) -> tuple[VirtualHost, ClassicQueue]:
         """The queue, if it can be converted. Raises Refused with all reasons why it cannot."""
@@ -69,7 +69,7 @@ class Conversions:
         return dict(merged(policy, operator_policy))
 
     def remove_left_over(self) -> None:
-        """The node has all declarations: delete successors of conversions that its stop ended."""
+        """The node has all declarations: delete successors of interrupted conversions."""
         for vhost in self._parts.services.vhosts.values():
             identities = {
                 queue.placement.identity: queue.placement.node for queue in vhost.queues.values()
@@ -78,5 +78,5 @@ class Conversions:
                 if queue.name.startswith(SUCCESSOR_PREFIX):
                     converted = int(queue.name.removeprefix(SUCCESSOR_PREFIX), 16)
                     if identities.get(converted, vhost.node) == vhost.node:
-                        logger.info("removing what a conversion has left: queue %r", queue.name)
+                        logger.info("deleting %r: its conversion was interrupted", queue)
                         vhost.delete_queue(queue)

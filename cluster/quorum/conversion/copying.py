@@ -1,14 +1,14 @@
 """The copy of a classic queue in its successor, which has no other clients.
 
-It is made in the order of the positions, whether clients hold a message or not, in as many parts as
-wanted. Most of it is made while the queue is in use (early_copy.py). What clients have taken from
-the queue meanwhile is at the front of the copy: a consumer of this object takes it, and so holds it
-in the name of this node. Of these messages, those that are gone are settled. `finish` returns those
+It is made in the order of the positions, whether clients hold a message or not, in any number of
+parts. Most of it is made while the queue is in use (early_copy.py). The messages that clients have
+taken from the queue meanwhile are at the front of the copy: a consumer of this object takes them,
+and so holds them for this node. Those that have left the queue are settled. `finish` returns those
 that are ready in the queue to the front, and keeps those that clients hold.
 
 Invariants:
 CO1. All messages with positions below `copied_to` that are in the queue are in the copy, in order.
-CO2. What the successor has ready begins with the first copy that was not taken.
+CO2. The first ready message of the successor is the first copy that was not taken.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ from leveret.cluster.rpc.refused import Refused
 from leveret.storage.messages.message import Entry, Message
 
 LIFE_MS_MIN = 10_000
-"""A copy lives so long at least. It must not expire before its queue is replaced."""
+"""The shortest time to live of a copy: it must not expire before its queue is replaced."""
 RUN_MESSAGES_MAX = 500
 UNCONFIRMED_MAX = 4000
-"""Messages that the successor may not have confirmed before more are published."""
+"""More messages are published only while fewer than this are not confirmed."""
 TAKEN_AT_ONCE = 2000
 
 
@@ -54,7 +54,7 @@ class Copying:
         self._order: deque[range] = deque()
         self._taken_count = 0
 
-    # What all steps are made of. They raise Refused if the successor does not take part
+    # The steps. They raise Refused if the successor does not do its part
 
     async def add(self, entries: Sequence[Entry], end: int) -> None:
         """Copy all messages of the queue from `copied_to` up to, not including, this position."""
@@ -108,7 +108,7 @@ class Copying:
         for entry in entries:
             place = (entry.position & POSITION_MASK) - first
             if not 0 <= place < len(positions):
-                raise Refused("its messages have priorities, which its successor goes by")
+                raise Refused("its messages have priorities, by which its successor orders them")
             self.moved[positions[place]] = entry
 
     def _next_below(self, end: int) -> list[int]:
@@ -124,7 +124,7 @@ class Copying:
         return positions
 
     def settle_gone(self, alive: Collection[int]) -> None:
-        """Settle what was taken and is not in the queue. alive: the positions that are."""
+        """Settle taken copies of messages that have left the queue. alive: the other positions."""
         gone = [position for position in self.moved if position not in alive]
         if gone:
             self._successor.ack([self.moved.pop(position) for position in gone])
@@ -159,8 +159,8 @@ class Copying:
         counts = self._successor.figures.counts()
         if (counts.ready, counts.unacked) != (ready_count, held_count):
             raise Refused(
-                f"its successor has {counts.ready} ready messages in place of {ready_count}, and "
-                f"{counts.unacked} unacknowledged ones in place of {held_count}"
+                f"its successor has {counts.ready} ready messages instead of {ready_count}, and "
+                f"{counts.unacked} unacknowledged ones instead of {held_count}"
             )
 
     # Waiting
@@ -220,7 +220,7 @@ class Taker(Consumer):
         return self._count - len(self.entries)
 
     def figures(self, activity: str) -> ConsumerFigures:
-        """Its figures. The prefetch limit is what the group goes by."""
+        """Its figures. The group delivers up to the prefetch limit."""
         return ConsumerFigures(
             tag=self.tag, ack_required=True, activity=activity, is_exclusive=False, priority=0,
             prefetch_count=self._count, credit=self.room(), timeout_ms=None, arguments={},

@@ -19,7 +19,7 @@ from leveret.cluster.quorum.conversion.copying import Copying
 from leveret.cluster.rpc.refused import Refused
 
 LEFT_MAX, LEFT_BYTES_MAX = 2000, 4 * 1024 * 1024
-"""What is copied in the pause, beside what is published until then."""
+"""How much is left for the pause, besides messages that are published until then."""
 PIECES_OF_A_ROUND = 20
 WAIT_SECONDS, WAITS_MAX = 0.02, 1000
 SAYS_SECONDS = 10.0
@@ -60,12 +60,15 @@ class EarlyCopy:
             if now_s - said_s > SAYS_SECONDS:
                 said_s = now_s
                 left = self._messages.end - self._copying.copied_to
-                logger.info("%s is copied, up to %d messages are left", self._what, left)
+                logger.info("%s is copied except for at most %d messages", self._what, left)
             if now_s - begun_s > SECONDS_MAX:
                 raise Refused("its messages are published faster than they are copied")
 
     async def _copy_piece(self) -> bool:
-        """Copy the next messages, whether clients hold them or not. Whether there may be more."""
+        """Copy the next messages, whether clients hold them or not.
+
+        Returns whether there may be more.
+        """
         copying, messages = self._copying, self._messages
         start = copying.copied_to
         ready = await when_readable(lambda: messages.read(start))

@@ -1,12 +1,12 @@
-"""Stands for a queue on one node while it is converted: keeps all that clients publish and ask.
+"""Stands for a queue on one node while it is converted: keeps what clients publish and request.
 
-It is released to a queue, the one that it has replaced or its successor, which then does in order
-what was kept. Afterwards it passes everything on, since sessions may refer to it for as long as
-they hold deliveries that they got, or asked for, before its release.
+It is released either to the queue that it stands for or to its successor, which then carries out
+what was kept, in order. Afterwards it passes everything on to this queue: sessions refer to it as
+long as they hold deliveries that they got, or asked for, before its release.
 
 Invariants:
-HE1. What is kept is done once, in order, by the queue that it is released to.
-HE2. A run that is kept is held for its publisher until that queue has it.
+HE1. What is kept is done once, in order, by the queue that this object is released to.
+HE2. A kept run is held for its publisher until that queue has it.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ HELD = "held"
 
 
 class Kept(NamedTuple):
-    """What a client has asked for. do: has a queue do it. give_up: there is none that could."""
+    """A kept request. do: has a queue carry it out. give_up: no queue can."""
 
     do: Callable[[QueueClient], object]
     give_up: Callable[[], object]
@@ -67,7 +67,7 @@ class HeldQueue:
     def __init__(
         self, vhost: str, queue: QueueClient, find_successor: Callable[[], QueueClient | None]
     ) -> None:
-        """find_successor: called when the vhost has deleted the queue: who has its name now."""
+        """find_successor: called when the vhost has deleted the queue: finds that with its name."""
         self.queue = queue
         self.consumers: dict[Consumer, None] = {}
         self.vhost_name, self.name = vhost, queue.name
@@ -88,11 +88,11 @@ class HeldQueue:
         self._successor: QueueClient | None = None
 
     def __repr__(self) -> str:
-        return f"<HeldQueue {self.name!r}>"
+        return f"held {resource(QUEUE, self.name, self.vhost_name)}"
 
     @property
     def gone(self) -> Exception:
-        """The reason why it answers nothing."""
+        """The error for requests that no queue can carry out."""
         return not_found(f"no {resource(QUEUE, self.name, self.vhost_name)}")
 
     @property

@@ -57,7 +57,7 @@ class HomeHold(NodeHold):
             queue.cancel(consumer)
         keep_consumers(self, consumers)
         if queue.ring.consumers:
-            raise TryAgain("consumers of a node have come meanwhile")
+            raise TryAgain("clients of another node have added consumers meanwhile")
         held = messages.held()
         if held is None:
             raise TryAgain(UNKNOWN_HOLDERS)
@@ -66,13 +66,13 @@ class HomeHold(NodeHold):
         self._refer_to(queue, self.held)
 
     def _refer_to(self, before: QueueClient, queue: QueueClient) -> None:
-        """Have what clients hold settled at another object."""
+        """Have the entries that clients hold settled at another object."""
         for record in self._records:
             record.queue = queue
         self._remote_queues.replaced(before, queue)
 
     def successor(self) -> QueueClient | None:
-        """The queue that has the name from now on: what clients hold is settled there."""
+        """The queue that has the name now: entries that clients hold are settled there."""
         found = super().successor()
         if found is not None:
             assert self.moved is not None, "CN1: the messages were copied before"

@@ -5,8 +5,8 @@ ends with the link. A second request, the `fence`, is answered when nothing is u
 this node and the queue. `release` ends the hold without a conversion.
 
 Invariants:
-NH1. When the fence is answered, all that this node has sent to the queue was taken there, all that
-     the queue has delivered has arrived, and no consumer of this node is left at it.
+NH1. When the fence is answered, the queue has taken everything that this node has sent, everything
+     that it has delivered has arrived, and it has no consumers of this node.
 """
 
 import asyncio
@@ -113,7 +113,7 @@ class NodeHolds:
         rpc.answer(FENCE, self._fence)
         rpc.answer(RELEASE, self._release)
 
-    # What the home nodes of queues ask
+    # Requests of the home nodes of queues
 
     async def _keep(self, node: str, text: bytes) -> bytes:
         """Hold a queue until it is released, or replaced, or the link to the node is down."""
@@ -171,7 +171,7 @@ class NodeHolds:
     def check(self, vhost: VirtualHost, queue: QueueClient) -> None:
         """Raise Refused if a queue cannot be held now, or not be converted with its consumers."""
         if not vhost.fan_outs.is_idle:
-            raise Refused("messages are on their way to very many queues")
+            raise Refused("messages are on their way to very many queues; try again")
         for session, consumer in self._consumers():
             if consumer.queue is queue and session.global_prefetch_count:
                 raise Refused(

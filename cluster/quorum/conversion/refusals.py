@@ -9,7 +9,7 @@ from leveret.broker.queues.contract.queue_kind import CLASSIC, EVERY_ARGUMENT, Q
 
 MESSAGES_MAX = 20_000
 BYTES_MAX = 32 * 1024 * 1024
-"""What can be copied in half a second, on a machine that has other work."""
+"""This much can be copied in half a second on a busy machine."""
 EXPIRES_MS_MIN = 10_000
 """The queue has no consumers while it is held, which is for at most half as long."""
 
@@ -56,5 +56,5 @@ def too_much(messages: int, body_bytes: int) -> str | None:
         return None
     return (
         f"it has {messages} messages with {body_bytes} bytes, and at most {MESSAGES_MAX} messages "
-        f"with {BYTES_MAX} bytes are copied in one pause, which is all if messages expire"
+        f"with {BYTES_MAX} bytes are copied in one pause: all of them if some expire"
     )
