@@ -40,8 +40,12 @@ POINTS = (
 GROUP_POINTS = (
     "groups.linked", "groups.written", "groups.synced", "groups.punched", "groups.removed",
 )  # fmt: skip
-"""Points where a test may stop the process; those of quorum queues' groups apart. Each is passed
-right after the operation it names."""
+STREAM_POINTS = (
+    "stream.begun", "stream.written", "stream.indexed", "stream.synced", "stream.cut",
+    "stream.reset", "stream.removed",
+)  # fmt: skip
+"""Points where a test may stop the process; those of quorum queues' groups, and of streams, apart.
+Each is passed right after the operation it names."""
 
 FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

@@ -1,0 +1,234 @@
+"""The files of a stream's segments: their names, and all that changes them, in a thread.
+
+    DIR/00000000000000000042.segment   a head (segment_heads.py), and chunks from offset 42 on
+    DIR/00000000000000000042.index     a record for each of these chunks (chunk_index.py)
+    DIR/00000000000000000042.begun     a head that is being written, and becomes a segment
+    DIR/00000000000000000042.reset     a head that replaces all segments
+
+The event loop gathers steps (stream_log.py). A thread carries them out in order, then syncs. It may
+carry them out again after an error: each step has the same result the second time.
+
+Invariants:
+
+SLG2  A segment begins with a whole segment head.
+SLG4  Steps are reported as done when all files and directory entries that they changed are on disk.
+SLG7  A segment and its index are on disk before a later segment exists.
+SLG8  The index of the last segment has no record of a chunk that was cut off, after any power cut.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from pathlib import Path
+
+from leveret.storage.disk.disk import Disk
+from leveret.storage.stream_log.chunk_index import RECORD_BYTES
+
+SEGMENT, INDEX, BEGUN, RESET = ".segment", ".index", ".begun", ".reset"
+
+
+class SegmentPaths:
+    """The two files of a segment."""
+
+    __slots__ = ("index", "segment")
+
+    def __init__(self, directory: Path, first_offset: int) -> None:
+        name = f"{first_offset:020}"
+        self.segment = directory / (name + SEGMENT)
+        self.index = directory / (name + INDEX)
+
+
+class Step:
+    """A change of the files."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def carry_out(self, files: "StreamFiles") -> None:
+        """Change the files. Raises StoreError."""
+
+
+class Begin(Step):
+    """Begin a segment after another one. head: the bytes of its head."""
+
+    __slots__ = ("ended", "head", "paths")
+
+    def __init__(self, paths: SegmentPaths, head: bytes, ended: SegmentPaths) -> None:
+        self.paths = paths
+        self.head = head
+        self.ended = ended
+
+    def carry_out(self, files: "StreamFiles") -> None:
+        """Write the head under another name first (SLG2)."""
+        files.written(self.ended.index)
+        files.sync()  # SLG7
+        disk, begun = files.disk, self.paths.segment.with_suffix(BEGUN)
+        write_head(disk, begun, self.head)
+        disk.passed("stream.begun")
+        disk.close(disk.create(self.paths.index))
+        disk.rename(begun, self.paths.segment)
+        files.has_new_names = True
+
+
+class Reset(Step):
+    """Replace all segments by an empty one. head: the bytes of its head."""
+
+    __slots__ = ("head", "paths", "removed")
+
+    def __init__(self, paths: SegmentPaths, head: bytes, removed: Iterable[SegmentPaths]) -> None:
+        self.paths = paths
+        self.head = head
+        self.removed = tuple(removed)
+
+    def carry_out(self, files: "StreamFiles") -> None:
+        """Write the head under another name first: a start that finds it goes on from there."""
+        disk, reset = files.disk, self.paths.segment.with_suffix(RESET)
+        write_head(disk, reset, self.head)
+        disk.sync_directory(files.directory)
+        disk.passed("stream.reset")
+        files.forget_all()
+        finish_reset(disk, reset, self.head, self.removed)
+
+
+class Write(Step):
+    """Write chunks after the others of a segment, and their records in the index.
+
+    place, position: of the first chunk, in bytes and in chunks. kept: how many of the chunks were
+    not truncated since.
+    """
+
+    __slots__ = ("chunks", "kept", "paths", "place", "position", "records")
+
+    def __init__(self, paths: SegmentPaths, place: int, position: int) -> None:
+        self.paths = paths
+        self.place = place
+        self.position = position
+        self.chunks: list[bytes] = []
+        self.records: list[bytes] = []
+        self.kept = 0
+
+    def add(self, chunk: bytes, record: bytes) -> None:
+        """Add the next chunk."""
+        self.chunks.append(chunk)
+        self.records.append(record)
+        self.kept += 1
+
+    def carry_out(self, files: "StreamFiles") -> None:
+        """Write the chunks, then their records."""
+        files.write(self.paths.segment, self.place, self.chunks)
+        files.disk.passed("stream.written")
+        files.write(self.paths.index, self.position * RECORD_BYTES, self.records)
+        files.disk.passed("stream.indexed")
+        files.written(self.paths.segment)
+
+
+class Cut(Step):
+    """Cut a segment off after a number of chunks. size_bytes: what stays of it."""
+
+    __slots__ = ("count", "paths", "size_bytes")
+
+    def __init__(self, paths: SegmentPaths, size_bytes: int, count: int) -> None:
+        self.paths = paths
+        self.size_bytes = size_bytes
+        self.count = count
+
+    def carry_out(self, files: "StreamFiles") -> None:
+        """Cut it off and sync: nothing of the old chunks may come back after later ones (SLG8)."""
+        files.disk.truncate(self.paths.segment, self.size_bytes)
+        files.disk.truncate(self.paths.index, self.count * RECORD_BYTES)
+        files.written(self.paths.segment)
+        files.written(self.paths.index)
+        files.sync()
+        files.disk.passed("stream.cut")
+
+
+class Remove(Step):
+    """Remove segments, in this order."""
+
+    __slots__ = ("removed",)
+
+    def __init__(self, removed: Iterable[SegmentPaths]) -> None:
+        self.removed = tuple(removed)
+
+    def carry_out(self, files: "StreamFiles") -> None:
+        """Remove the segment before its index, which a start removes if it is left alone."""
+        for paths in self.removed:
+            files.forget(paths.segment)
+            files.forget(paths.index)
+            files.disk.remove(paths.segment)
+            files.disk.passed("stream.removed")
+            files.disk.remove(paths.index)
+        files.has_new_names = True
+        files.sync()
+
+
+class StreamFiles:
+    """The files of one stream, in the thread. has_new_names: its directory has to be synced."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self.directory = directory
+        self.disk = disk
+        self.has_new_names = False
+        self._unsynced: dict[Path, None] = {}
+
+    def carry_out(self, steps: Iterable[Step]) -> None:
+        """Carry out steps, and sync (SLG4). Raises StoreError."""
+        for step in steps:
+            step.carry_out(self)
+        self.sync()
+
+    def write(self, path: Path, place: int, pieces: list[bytes]) -> None:
+        """Write pieces one after the other from a place on."""
+        descriptor = self.disk.open(path)
+        try:
+            self.disk.write(descriptor, path, b"".join(pieces), place)
+        finally:
+            self.disk.close(descriptor)
+
+    def written(self, path: Path) -> None:
+        """A file has to be synced."""
+        self._unsynced[path] = None
+
+    def forget(self, path: Path) -> None:
+        """A file is removed."""
+        self._unsynced.pop(path, None)
+
+    def forget_all(self) -> None:
+        """All segments are removed."""
+        self._unsynced.clear()
+
+    def sync(self) -> None:
+        """Sync what was written."""
+        for path in tuple(self._unsynced):
+            descriptor = self.disk.open(path)
+            try:
+                self.disk.sync(descriptor, path)
+            finally:
+                self.disk.close(descriptor)
+            del self._unsynced[path]
+            self.disk.passed("stream.synced")
+        if self.has_new_names:
+            self.disk.sync_directory(self.directory)
+            self.has_new_names = False
+
+
+def write_head(disk: Disk, path: Path, head: bytes) -> None:
+    """Write the head of a segment under a name, and sync it."""
+    descriptor = disk.create(path)
+    try:
+        disk.write(descriptor, path, head, 0)
+        disk.sync(descriptor, path)
+    finally:
+        disk.close(descriptor)
+
+
+def finish_reset(disk: Disk, reset: Path, head: bytes, removed: Iterable[SegmentPaths]) -> None:
+    """Remove segments, and begin one with the head in the file of a reset, which is removed."""
+    for paths in removed:
+        disk.remove(paths.segment)
+        disk.passed("stream.removed")
+        disk.remove(paths.index)
+    write_head(disk, reset.with_suffix(SEGMENT), head)
+    disk.close(disk.create(reset.with_suffix(INDEX)))
+    disk.sync_directory(reset.parent)
+    disk.remove(reset)
+    disk.sync_directory(reset.parent)

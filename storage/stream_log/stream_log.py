@@ -1,0 +1,319 @@
+"""The log of one stream on one node: entries of its group, each of which is a chunk in a segment.
+
+**Promise.** A restart finds the entries as they were after some step: the last one reported as
+written, or a later one. An entry is written once, and read as it was appended. **Not promised.**
+That the last segment's index is complete (chunk_index.py).
+
+**Mechanism.** The event loop gathers steps (segment_files.py); a thread carries them out, one batch
+after the other. Chunks that are not written yet, and the newest ones, are in memory. All others are
+read from the files, by a thread if the system does not have them in memory (file_reads.py).
+
+Invariants:
+
+SLG1  Chunks follow each other without gaps, in the order of entries and of offsets.
+SLG5  Truncation removes whole chunks, and only the last ones.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from leveret.storage.disk.disk import Disk, StoreError
+from leveret.storage.disk.file_reads import FileReads
+from leveret.storage.stream_log.chunk_index import (
+    RECORD_BYTES,
+    decode_record,
+    encode_record,
+    position_of_offset,
+    position_of_time,
+    record_of,
+)
+from leveret.storage.stream_log.chunks import (
+    ChunkError,
+    ChunkHead,
+    check_chunk,
+    kind_of_entry,
+    read_head,
+)
+from leveret.storage.stream_log.entry_runs import EntryRun, add, before, remove_before, remove_from
+from leveret.storage.stream_log.segment_files import Begin, Cut, Remove, Reset, Step, Write
+from leveret.storage.stream_log.segment_heads import SegmentHead, encode_head
+from leveret.storage.stream_log.segments import Segment
+
+SEGMENT_BYTES = 500_000_000
+"""The default of `x-stream-max-segment-size-bytes`."""
+SEGMENT_CHUNKS_MAX = 256_000
+RECENT_BYTES = 1024 * 1024
+"""Memory of chunks that stay after they were written: most readers want these."""
+READ_RECORDS = 512
+"""How many chunks are read together at most."""
+
+
+class ChunkDamaged(StoreError):
+    """A chunk in the middle of a log cannot be read: its member has to be replaced."""
+
+
+class StreamLog:
+    """One stream's log. All methods are for the event loop's thread.
+
+    segments: oldest first; the last one is written to. runs: of all its entries. next_offset: the
+    offset of the next message. segment_bytes: the size at which a segment ends.
+    """
+
+    def __init__(
+        self, directory: Path, disk: Disk, reads: FileReads, segments: list[Segment],
+        runs: list[EntryRun], next_offset: int,
+    ) -> None:  # fmt: skip
+        self.segments = segments
+        self.runs = runs
+        self.next_offset = next_offset
+        self.segment_bytes = SEGMENT_BYTES
+        self._directory = directory
+        self._disk = disk
+        self._reads = reads
+        self._steps: list[Step] = []
+        self._is_first_of_batch = True
+        self._being_written: list[Step] = []
+        self._recent: dict[int, bytes] = {}
+        self._recent_bytes = 0
+        self._cuts = 0
+
+    # What it has
+
+    @property
+    def first_entry(self) -> int:
+        """The number of the first entry, or of the next one if there is none."""
+        return self.segments[0].first_entry
+
+    @property
+    def last_entry(self) -> int:
+        """The number of the last entry; one before the first one's if there is none."""
+        last = self.segments[-1]
+        return last.first_entry + last.count - 1
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of the first message, or of the next one if there is none."""
+        return self.segments[0].first_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of its segments."""
+        return sum(segment.size_bytes for segment in self.segments)
+
+    # Appending
+
+    def append(self, first: int, term: int, kind: int, chunks: Sequence[bytes]) -> None:
+        """Append entries. Raises ChunkError if a chunk does not follow the one before it."""
+        assert first == self.last_entry + 1, "SLG1"
+        for chunk in chunks:
+            head = read_head(chunk)
+            if head.offset != self.next_offset or head.size != len(chunk):
+                raise ChunkError(
+                    f"a chunk of {len(chunk)} bytes for offset {head.offset} where one for "
+                    f"{self.next_offset} follows"
+                )
+            assert kind == kind_of_entry(head.kind), "the type of a chunk tells its kind"
+            self._append(chunk, head)
+        add(self.runs, first, len(chunks), term, kind)
+
+    def _append(self, chunk: bytes, head: ChunkHead) -> None:
+        segment = self.segments[-1]
+        is_full = segment.size_bytes >= self.segment_bytes or segment.count >= SEGMENT_CHUNKS_MAX
+        if is_full and self.next_offset > segment.first_offset:
+            segment = self.begin_segment(head.time_ms)
+        record = record_of(head, segment.size_bytes, self._is_first_of_batch)
+        self._is_first_of_batch = False
+        position = segment.count
+        segment.add(record, len(chunk))
+        step = self._steps[-1] if self._steps else None
+        if not isinstance(step, Write) or step.paths is not segment.paths:
+            step = Write(segment.paths, record.place, position)
+            self._steps.append(step)
+        step.add(chunk, encode_record(record))
+        self._recent[segment.first_entry + position] = chunk
+        self._recent_bytes += len(chunk)
+        self.next_offset = head.next_offset
+
+    def begin_segment(self, now_ms: int) -> Segment:
+        """Begin a segment with the next chunk. The last one has to have messages."""
+        assert self.next_offset > self.segments[-1].first_offset, "names of files differ"
+        entry = self.last_entry + 1
+        head = SegmentHead(entry, self.next_offset, now_ms, before(self.runs, entry))
+        data = encode_head(head)
+        ended = self.segments[-1].paths
+        segment = self._add_segment(head, len(data))
+        self._steps.append(Begin(segment.paths, data, ended))
+        return segment
+
+    def _add_segment(self, head: SegmentHead, size: int) -> Segment:
+        segment = Segment(self._directory, head.first_entry, head.first_offset, head.began_ms, size)
+        self.segments.append(segment)
+        return segment
+
+    # Removing
+
+    def truncate(self, first: int) -> None:
+        """Remove the entries from this one on, which are not committed."""
+        assert self.first_entry <= first <= self.last_entry + 1, "SLG5"
+        self._cuts += 1
+        later = [segment for segment in self.segments if segment.first_entry > first]
+        del self.segments[len(self.segments) - len(later) :]
+        if later:
+            self._steps.append(Remove(segment.paths for segment in reversed(later)))
+        segment = self.segments[-1]
+        count = first - segment.first_entry
+        if count < segment.count:
+            self._cut(segment, count)
+        remove_from(self.runs, first)
+        for entry in [entry for entry in self._recent if entry >= first]:
+            self._recent_bytes -= len(self._recent.pop(entry))
+
+    def _cut(self, segment: Segment, count: int) -> None:
+        read = segment.reads(self._disk)
+        record = read(count)
+        end_ms = read(count - 1).time_ms if count else segment.began_ms
+        segment.cut(count, record.place, end_ms)
+        for step in (*self._being_written, *self._steps):
+            if isinstance(step, Write) and step.paths is segment.paths:
+                step.kept = min(step.kept, max(0, count - step.position))
+        self.next_offset = record.offset
+        self._steps.append(Cut(segment.paths, record.place, count))
+
+    def reset(self, head: SegmentHead) -> None:
+        """Remove everything, and begin with this head."""
+        old, self.segments = self.segments, []
+        data = encode_head(head)
+        segment = self._add_segment(head, len(data))
+        self._steps.append(Reset(segment.paths, data, [one.paths for one in old]))
+        self.runs = [*head.runs]
+        self.next_offset = head.first_offset
+        self._cuts += 1
+        self._recent.clear()
+        self._recent_bytes = 0
+
+    def remove_segments(self, count: int) -> None:
+        """Remove the oldest segments, which are committed; not the last one."""
+        assert count < len(self.segments), "SLG6"
+        old, self.segments = self.segments[:count], self.segments[count:]
+        self._steps.append(Remove(segment.paths for segment in old))
+        remove_before(self.runs, self.first_entry)
+
+    # Writing
+
+    def take_steps(self) -> list[Step]:
+        """The gathered steps. `written` is called before they are taken again."""
+        assert not self._being_written, "one batch after the other"
+        self._being_written, self._steps = self._steps, []
+        self._is_first_of_batch = True
+        return self._being_written
+
+    def written(self) -> None:
+        """The steps that were taken were carried out."""
+        live = {id(segment.paths): segment for segment in self.segments}
+        for step in self._being_written:
+            segment = live.get(id(step.paths)) if isinstance(step, Write) else None
+            if segment is not None and isinstance(step, Write):
+                segment.wrote(step.position + step.kept)
+        self._being_written = []
+        self._forget_recent()
+
+    def _forget_recent(self) -> None:
+        recent, written = self._recent, self._last_written
+        while self._recent_bytes > RECENT_BYTES:
+            entry = next(iter(recent))
+            if entry > written:
+                return
+            self._recent_bytes -= len(recent.pop(entry))
+
+    @property
+    def _last_written(self) -> int:
+        """The last entry that is in the files."""
+        for segment in reversed(self.segments):
+            if segment.written:
+                return segment.first_entry + segment.written - 1
+        return self.first_entry - 1
+
+    # Reading
+
+    def read(self, first: int, last: int, bytes_max: int) -> list[bytes]:
+        """Consecutive entries from the first one on. There is at least one.
+
+        Raises BeingRead if a thread has to read them; KeyError if the log does not have the first
+        one; ChunkDamaged; StoreError if it cannot be read.
+        """
+        recent = self._recent
+        chunks: list[bytes] = []
+        while first <= last and first in recent:
+            chunk = recent[first]
+            bytes_max -= len(chunk)
+            if chunks and bytes_max < 0:
+                break
+            chunks.append(chunk)
+            first += 1
+        if chunks:
+            return chunks
+        if not self.first_entry <= first <= self.last_entry:
+            raise KeyError(first)
+        segment = self.segment_of(first)
+        position = first - segment.first_entry
+        count = min(last - first + 1, segment.written - position, READ_RECORDS)
+        end = segment.end_of_written if position + count == segment.written else 0
+        # After a truncation, other chunks may be where a thread was reading.
+        key = segment.paths.segment, position, count, bytes_max, self._cuts
+        return self._reads.done_by_thread(
+            key, lambda: self._read_chunks(segment, position, count, end, bytes_max),
+            segment.paths.segment, position,
+        )  # fmt: skip
+
+    def _read_chunks(
+        self, segment: Segment, position: int, count: int, end: int, bytes_max: int
+    ) -> list[bytes]:
+        """In a thread: read chunks that are in the files. end: of the last one; 0: unknown."""
+        paths = segment.paths
+        records = count if end else count + 1
+        index = self._disk.read(paths.index, position * RECORD_BYTES, records * RECORD_BYTES)
+        places = [decode_record(index, number).place for number in range(records)]
+        if end:
+            places.append(end)
+        while len(places) > 2 and places[-1] - places[0] > bytes_max:
+            places.pop()
+        data = self._disk.read(paths.segment, places[0], places[-1] - places[0])
+        chunks = []
+        for place, after in pairwise(places):
+            chunk = data[place - places[0] : after - places[0]]
+            try:
+                check_chunk(chunk)
+            except ChunkError as error:
+                raise ChunkDamaged(f"{paths.segment} at offset {place}: {error}") from error
+            chunks.append(chunk)
+        return chunks
+
+    def segment_of(self, entry: int) -> Segment:
+        """The segment with an entry, or the last one before it."""
+        index = bisect_right(self.segments, entry, key=lambda segment: segment.first_entry)
+        return self.segments[max(0, index - 1)]
+
+    def entry_of_offset(self, offset: int) -> int:
+        """The last entry whose chunk begins at an offset or before it; else the first one.
+
+        May read an index, so a thread calls it, unless the offset is in the last segment. Raises
+        StoreError.
+        """
+        index = bisect_right(self.segments, offset, key=lambda segment: segment.first_offset)
+        segment = self.segments[max(0, index - 1)]
+        read = segment.reads(self._disk)
+        return segment.first_entry + position_of_offset(read, segment.count, offset)
+
+    def entry_of_time(self, time_ms: int) -> int:
+        """The first entry that is not older than a time; else the next one.
+
+        A thread calls it, as `entry_of_offset`.
+        """
+        index = bisect_left(self.segments, time_ms, key=lambda segment: segment.end_ms)
+        if index == len(self.segments):
+            return self.last_entry + 1
+        segment = self.segments[index]
+        read = segment.reads(self._disk)
+        return segment.first_entry + position_of_time(read, segment.count, time_ms)
