@@ -46,6 +46,7 @@ from leveret.cluster.links.services import (
     LIMITED_COUNTS_SERVICE,
     NODE_STATES_SERVICE,
     PAYLOAD_ERRORS,
+    SERVICE_NAMES,
     Peer,
     Service,
     damaged_reason,
@@ -300,9 +301,11 @@ class Link(asyncio.Protocol):
             self._services[service].received(self, payload)
         elif service not in self._unknown_services and not self._closing_reason:
             self._unknown_services.add(service)
-            logger.info(
-                "ignoring frames of node %s for service %d, which this node does not run now",
-                self.name, service,
+            # A node that joins a cluster gets frames before it runs their services.
+            level = logging.DEBUG if service in SERVICE_NAMES else logging.INFO
+            logger.log(
+                level, "ignoring frames of node %s for %s, which this node does not run now",
+                self.name, shown_service(service),
             )  # fmt: skip
 
     def _receive_own(self, payload: bytes) -> None:

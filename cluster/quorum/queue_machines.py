@@ -11,8 +11,10 @@ from leveret.cluster.quorum.entry_parts import needed_parts
 from leveret.cluster.quorum.machine.commands import (
     ClientCommand,
     CommandError,
+    Enqueue,
     Tick,
-    decode_command,
+    check_size,
+    decode_entry,
     encode_command,
     entry_of,
 )
@@ -64,9 +66,13 @@ class QueueMachine:
 
     def entry(self, command: bytes, wall_ms: int) -> bytes:
         """The entry of a client's command. Raises CommandError."""
-        if not isinstance(decode_command(command), ClientCommand):
+        entry = entry_of(command, wall_ms)
+        decoded = decode_entry(entry)
+        if isinstance(decoded.command, Enqueue):
+            check_size(decoded.command, len(entry) - decoded.messages_at)
+        elif not isinstance(decoded.command, ClientCommand):
             raise CommandError("a client of a quorum queue has sent a command of leaders")
-        return entry_of(command, wall_ms)
+        return entry
 
     def attach(self, sender: int, seen: int, received: Mapping[int, int]) -> list[Effect]:
         """What a client lacks."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.declarations.values import ChangePlacement, Declaration
+from leveret.broker.queues.contract.arguments import ignored_arguments
 from leveret.broker.queues.contract.placement import Placement, QueueMembers
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_factory import (
@@ -126,6 +127,10 @@ class QuorumFactory(QueueFactory):
 
     def place(self, specification: QueueSpecification) -> Placement:
         """Choose the nodes of the members, the first leader's node, and a new identity."""
+        for name in ignored_arguments(specification.arguments):
+            what = resource(QUEUE, specification.name, specification.vhost)
+            value = specification.arguments[name][1]
+            logger.warning("%s: the argument %s has no effect: %.99r", what, name, value)
         loads = self._nodes.loads()
         this_node = self._node.name
         members = member_nodes(this_node, loads, self._nodes.group_size(specification))

@@ -26,6 +26,7 @@ AT_MOST_ONCE, AT_LEAST_ONCE = "at-most-once", "at-least-once"
 STRATEGIES = (AT_MOST_ONCE, AT_LEAST_ONCE)
 CONSUMER_TIMEOUT = "x-consumer-timeout"
 """An argument of queues and of consumers."""
+DELAYED_RETRY_TYPES = ("all", "failed", "returned", "disabled")
 LEADER_LOCATORS = ("client-local", "balanced", "random", "least-leaders")
 NO_LIMIT = 1 << 62
 """A delivery limit that no message reaches: RabbitMQ's reading of a limit that is not a number, and
@@ -138,6 +139,24 @@ def _positive_or_none(field: Field | None) -> int | None:
     """Likewise, of a number."""
     is_number = field is not None and field[0] in INTEGER_LETTERS and field[1] > 0
     return field[1] if field is not None and is_number else None
+
+
+def ignored_arguments(arguments: Table) -> list[str]:
+    """The arguments of a quorum queue that have no effect, as their values have no meaning.
+
+    RabbitMQ does not check them, and reads them as none.
+    """
+    read = read_options(arguments)
+    limit, retry = arguments.get("x-delivery-limit"), read.delayed_retry_type
+    target = arguments.get("x-quorum-target-group-size")
+    is_meant = {
+        "x-delivery-limit": limit is not None and limit[0] in INTEGER_LETTERS,
+        "x-quorum-target-group-size": _positive_or_none(target),
+        "x-delayed-retry-type": retry in DELAYED_RETRY_TYPES,
+        "x-delayed-retry-min": read.delayed_retry_min_ms,
+        "x-delayed-retry-max": read.delayed_retry_max_ms,
+    }
+    return [name for name, value in is_meant.items() if name in arguments and not value]
 
 
 def _check_values(

@@ -56,7 +56,7 @@ from leveret.cluster.quorum.groups.link_watch import LinkWatch
 from leveret.cluster.quorum.groups.member_nodes import MemberNodes
 from leveret.cluster.quorum.groups.snapshot_receiving import SnapshotReceiving
 from leveret.cluster.quorum.groups.snapshot_sending import SnapshotSending
-from leveret.cluster.quorum.groups.stored_member import snapshot_of, stored_of
+from leveret.cluster.quorum.groups.stored_member import MemberSnapshots, stored_of
 from leveret.cluster.quorum.groups.uses import GroupUse
 from leveret.cluster.quorum.groups.wakes import Wakes
 from leveret.cluster.quorum.groups.wanted_members import number_of
@@ -66,7 +66,7 @@ from leveret.cluster.raft.messages import VERSION, Entries, Message, decode_mess
 from leveret.cluster.raft.raft_member import RaftMember
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.group_state import GroupState
-from leveret.storage.group_log.rounds import Rounds, Snapshot
+from leveret.storage.group_log.rounds import Rounds
 
 FRAME_BYTES = 256 * 1024
 """A frame is sent before the end of the turn when it has this many bytes."""
@@ -133,7 +133,7 @@ class Groups:
 
     def begin(self) -> None:
         """Run the members that are stored, after the log was read. Raises StoreError."""
-        self._store.begin(self)
+        self._store.begin(MemberSnapshots(self.log, self.members))
         for group, state in list(self.log.groups.items()):
             self._begin_member(group, state)
 
@@ -455,7 +455,14 @@ class Groups:
 
     def _take_own(self) -> None:
         for _ in range(len(self._own)):
-            self._take(self.node, self._own.popleft())
+            item = self._own.popleft()
+            try:
+                self._take(self.node, item)
+            except Exception:
+                logger.exception(
+                    "quorum queue group %d drops a %s of this node after an unexpected error",
+                    item.group, type(item).__name__,
+                )  # fmt: skip
 
     def _take(self, node: str, item: Item) -> None:
         if isinstance(item, Find | Attach | Commands | Question | Took):
@@ -566,26 +573,3 @@ class Groups:
     def lead_effects(self, member: GroupMember, effects: list[Effect]) -> None:
         """Take effects for the leader's node."""
         self.leads(member, effects)
-
-    # A `SnapshotSource`
-
-    def with_news(self) -> list[int]:
-        """The groups that have applied more than their newest snapshot has."""
-        return [
-            group
-            for group, member in self.members.items()
-            if not member.damage and member.applied > self.log.groups[group].snapshot.index
-        ]
-
-    async def take(self, group: int) -> Snapshot | None:
-        """A snapshot of the entries that a group has applied."""
-        await asyncio.sleep(0)
-        member = self.members.get(group)
-        return await snapshot_of(member) if member is not None else None
-
-    def taken(self, group: int, snapshot: Snapshot) -> None:
-        """A snapshot is on disk."""
-        member = self.members.get(group)
-        if member is not None and not member.damage:
-            member.raft.snapshot_taken(snapshot.name.index)
-            member.raft.discarded(snapshot.discard)

@@ -23,7 +23,7 @@ from leveret.cluster.quorum.groups.group_frames import (
     TransferEnded,
     Want,
 )
-from leveret.cluster.quorum.groups.group_machine import MachineKind
+from leveret.cluster.quorum.groups.group_machine import GroupMachine, MachineKind
 from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.snapshot_sending import octets_of
 from leveret.cluster.raft.configuration import decode_configuration
@@ -82,6 +82,10 @@ class SnapshotReceiving:
         self._by_group: dict[int, _Receiving] = {}
         self._installing: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unreadable: dict[int, SnapshotName] = {}
+        """Snapshots of newer versions: what the leader offers each second is refused, unread."""
+        self._errors: dict[int, str] = {}
+        """The last error of each group, which is logged once."""
 
     def take(self, node: str, item: Item) -> None:
         """Take an item about a snapshot."""
@@ -121,7 +125,8 @@ class SnapshotReceiving:
 
     def _offered(self, node: str, offer: Offer) -> None:
         member = self._host.member_named(offer.group, offer.to)
-        if member is None or offer.group in self._installing:
+        is_unreadable = self._unreadable.get(offer.group) == SnapshotName(offer.index, offer.term)
+        if member is None or is_unreadable or offer.group in self._installing:
             self._host.send_item(node, TransferEnded(offer.group, offer.transfer))
             return
         stored = self._host.log.groups[offer.group]
@@ -148,7 +153,7 @@ class SnapshotReceiving:
         try:
             if len(state) != offer.state_bytes:
                 raise ValueError(f"only {len(state)} of its {offer.state_bytes} bytes have arrived")
-            machine = self._host.kind.restore(state) if state else self._host.kind.new()
+            machine = self._machine_of(one, state)
             configuration = decode_configuration(offer.configuration)
             live = machine.live()
             snapshot = Snapshot(one.name, offer.configuration, state, live, offer.index)
@@ -157,12 +162,10 @@ class SnapshotReceiving:
                     return
                 await self._host.rounds.install(one.stored, snapshot, one.after)
         except (StoreError, ValueError) as error:
-            logger.error(
-                "cannot install a snapshot of quorum queue group %d from node %s: %s", offer.group,
-                one.node, error,
-            )  # fmt: skip
+            self._log(one, str(error))
             self._end(one, TransferEnded(offer.group, offer.transfer))
             return
+        self._errors.pop(offer.group, None)
         if self._host.member_named(offer.group, member.me) is not member:
             self._end(one, TransferEnded(offer.group, offer.transfer))
             return
@@ -171,6 +174,25 @@ class SnapshotReceiving:
             one.stored.live = live
         self._host.mark(member)
         self._end(one, Installed(offer.group, offer.transfer))
+
+    def _machine_of(self, one: _Receiving, state: bytes) -> GroupMachine:
+        """The machine of a snapshot. Raises ValueError if a newer version has written it."""
+        if not state:
+            return self._host.kind.new()
+        try:
+            return self._host.kind.restore(state)
+        except ValueError:
+            self._unreadable[one.offer.group] = one.name
+            raise
+
+    def _log(self, one: _Receiving, error: str) -> None:
+        group = one.offer.group
+        if self._errors.get(group) != error:
+            self._errors[group] = error
+            logger.error(
+                "cannot install a snapshot of quorum queue group %d from node %s: %s", group,
+                one.node, error,
+            )  # fmt: skip
 
     def _installed(self, task: asyncio.Task[None], group: int) -> None:
         self._tasks.discard(task)
@@ -183,6 +205,8 @@ class SnapshotReceiving:
 
     def removed(self, member: GroupMember) -> None:
         """Forget the snapshot of a member that is removed. Items that still arrive are dropped."""
+        self._errors.pop(member.group, None)
+        self._unreadable.pop(member.group, None)
         one = self._by_group.get(member.group)
         if one is not None and one.member is member:
             self._end(one, TransferEnded(member.group, one.offer.transfer))

@@ -1,7 +1,7 @@
 """Converts between log and core: a member's stored state for Raft, its snapshot for the log."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 
 from leveret.cluster.quorum.groups.group_member import GroupMember
@@ -51,6 +51,48 @@ def stored_of(log: GroupLog, state: GroupState) -> Stored:
         configuration, state.term, state.vote, state.snapshot.index, state.snapshot.term,
         tuple(runs),
     )  # fmt: skip
+
+
+class MemberSnapshots:
+    """The `SnapshotSource` of a node. members: its members, by group.
+
+    A member that fails here stops alone: the snapshots of the others are taken.
+    """
+
+    def __init__(self, log: GroupLog, members: Mapping[int, GroupMember]) -> None:
+        self._log = log
+        self._members = members
+
+    def with_news(self) -> list[int]:
+        """The groups that have applied more than their newest snapshot has."""
+        return [
+            group
+            for group, member in self._members.items()
+            if not member.damage and member.applied > self._log.groups[group].snapshot.index
+        ]
+
+    async def take(self, group: int) -> Snapshot | None:
+        """A snapshot of the entries that a group has applied."""
+        await asyncio.sleep(0)
+        member = self._members.get(group)
+        if member is None:
+            return None
+        try:
+            return await snapshot_of(member)
+        except Exception as error:
+            member.failed(error)
+            return None
+
+    def taken(self, group: int, snapshot: Snapshot) -> None:
+        """A snapshot is on disk."""
+        member = self._members.get(group)
+        if member is None or member.damage:
+            return
+        try:
+            member.raft.snapshot_taken(snapshot.name.index)
+            member.raft.discarded(snapshot.discard)
+        except Exception as error:
+            member.failed(error)
 
 
 async def snapshot_of(member: GroupMember) -> Snapshot | None:

@@ -10,14 +10,13 @@ from leveret.cluster.quorum.machine.commands import (
     Enqueue,
     EnqueuedRun,
     Join,
-    encode_command,
     runs_of,
 )
 from leveret.cluster.quorum.machine.effects import Deliver
 from leveret.cluster.quorum.queue_machines import QueueMachines
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.quorum.group_of_one import LimitedConsumer, Use
-from tests.unit.cluster.quorum.test_queue_machines import commands
+from tests.unit.cluster.quorum.test_queue_machines import commands, encoded
 
 MEGABYTE = 1024 * 1024
 BODIES = [b"%02d" % number + b"x" * MEGABYTE for number in range(20)]
@@ -140,7 +139,7 @@ def test_effects_that_waited_are_not_sent_a_second_time():
     )
     sent = [effect for _, effect in machine.take_effects()]
     publish = Enqueue(7, 4, 0, runs_of([EnqueuedRun(1, 1, NO_LIMIT, 0)]))
-    machine.apply(4, machine.entry(encode_command(publish), 5), True)
+    machine.apply(4, machine.entry(encoded(publish), 5), True)
     for _ in range(10):
         sent += machine.took(7, 2, MEGABYTE)
     sent += [effect for _, effect in machine.take_effects()]

@@ -5,6 +5,7 @@ import pytest
 
 from leveret.cluster.quorum.effect_bytes import EffectError, decode_effects, encode_effects
 from leveret.cluster.quorum.machine.commands import (
+    MESSAGE_BYTES_MIN,
     NO_LIMIT,
     Checkout,
     CommandError,
@@ -15,6 +16,7 @@ from leveret.cluster.quorum.machine.commands import (
     Options,
     decode_entry,
     encode_command,
+    enqueued_runs,
     runs_of,
 )
 from leveret.cluster.quorum.machine.effects import (
@@ -55,10 +57,19 @@ def fields(effect):
     }
 
 
+def encoded(command):
+    """A command, with as many bytes as the messages of a publish need."""
+    if not isinstance(command, Enqueue):
+        return encode_command(command)
+    runs = enqueued_runs(command)
+    octets = sum(run.count * (run.size + MESSAGE_BYTES_MIN) for run in runs)
+    return encode_command(command, bytes(octets))
+
+
 def commands(machine, *commands):
     """Apply commands of a client as entries."""
     for index, command in enumerate(commands, 1):
-        machine.apply(index, machine.entry(encode_command(command), 5), True)
+        machine.apply(index, machine.entry(encoded(command), 5), True)
 
 
 @pytest.fixture
@@ -149,7 +160,7 @@ def test_a_snapshot_is_of_its_moment_while_the_machine_goes_on(machine):
     state = b"".join(machine.snapshot())
     pieces = machine.snapshot()
     publish = Enqueue(7, 4, 0, runs_of([EnqueuedRun(5, 1, NO_LIMIT, 0)]))
-    machine.apply(4, machine.entry(encode_command(publish), 6), False)
+    machine.apply(4, machine.entry(encoded(publish), 6), False)
     assert b"".join(pieces) == state
 
 
@@ -163,3 +174,11 @@ def test_figures_are_the_answer_to_a_question(machine):
 def test_a_tick_is_an_entry(machine):
     assert machine.tick_at_ms() == 0
     assert decode_entry(machine.tick(9)).now_ms == 9
+
+
+def test_a_publish_that_says_it_has_more_messages_than_its_bytes_hold_is_refused():
+    machine = QueueMachines().new()
+    publish = Enqueue(1, 2, 0, runs_of([EnqueuedRun(2, 10, NO_LIMIT, 0)]))
+    machine.entry(encode_command(publish, bytes(30)), 0)
+    with pytest.raises(CommandError, match="need 30 bytes, and it has 29"):
+        machine.entry(encode_command(publish, bytes(29)), 0)

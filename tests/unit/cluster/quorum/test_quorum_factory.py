@@ -143,6 +143,22 @@ def test_a_queue_is_placed_under_a_new_identity(factory, cluster):
     assert first.identity != second.identity
 
 
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("x-delivery-limit", ("S", "many")),
+        ("x-quorum-target-group-size", ("I", 0)),
+        ("x-quorum-target-group-size", ("S", "3")),
+        ("x-delayed-retry-type", ("S", "some")),
+        ("x-delayed-retry-min", ("I", -1)),
+    ],
+)
+def test_a_value_that_means_nothing_is_named_in_the_log(factory, caplog, name, field):
+    factory.place(specified({**ARGUMENTS, "x-delivery-limit": ("I", -1), name: field}))
+    (record,) = caplog.records
+    assert f"the argument {name} has no effect: {field[1]!r}" in record.message
+
+
 def test_the_groups_of_the_node_hear_of_queues_and_of_changes(factory, queue, cluster):
     nodes_after(factory, queue, AddMember("e"))
     assert [record.nodes for record in cluster.records] == [("a", "d", "b"), ("a", "d", "b", "e")]

@@ -52,7 +52,7 @@ async def test_messages_are_delivered_from_the_log_of_the_leader(tmp_path):
     run = EnqueuedRun(3, 5, NO_LIMIT, 0)
     commands = [
         encode_command(Join(SENDER, 1, 0, NAMES[0], 1)),
-        encode_command(Enqueue(SENDER, 2, 0, runs_of([run])), b"hello" * 3),
+        encode_command(Enqueue(SENDER, 2, 0, runs_of([run])), b".....hello" * 3),
         encode_command(Checkout(SENDER, 3, 0, "tag", 10, 0, False, NO_LIMIT, b"")),
         encode_command(Settle(SENDER, 4, 0, 3, [1, 2])),
     ]
@@ -61,7 +61,7 @@ async def test_messages_are_delivered_from_the_log_of_the_leader(tmp_path):
         client = QueueClient(nodes.by_name[NAMES[0]], commands)
         await until(lambda: client.applied == 4)
         assert client.delivered == [1, 2, 3]
-        assert any(entry.endswith(b"hello" * 3) for entry in client.entries.values())
+        assert any(entry.endswith(b".....hello" * 3) for entry in client.entries.values())
         await nodes.equal([1])
         for one in nodes:
             await one.store.rounds.free_space([1])

@@ -103,3 +103,20 @@ async def test_a_state_that_is_longer_than_was_offered_is_refused(node):
     node.groups.receiving.take(LEADER, StatePiece(1, 1, STATE))
     with pytest.raises(GroupFrameError, match="more than the"):
         node.groups.receiving.take(LEADER, StatePiece(1, 1, b"more"))
+
+
+class NewerKind(KeepingKind):
+    """Snapshots come from a newer version."""
+
+    def restore(self, state):
+        raise ValueError("a snapshot is of version 2; this node reads 1: update it")
+
+
+async def test_a_snapshot_of_a_newer_version_is_read_and_logged_once(node, caplog):
+    node.groups.kind = NewerKind()
+    for transfer in (1, 2):
+        send(node, transfer)
+        await until(lambda: not node.groups.receiving._tasks)
+    assert node.sent == [Want(1, 1, 0), TransferEnded(1, 1), TransferEnded(1, 2)]
+    (line,) = [one.message for one in caplog.records if one.levelname == "ERROR"]
+    assert line.endswith("a snapshot is of version 2; this node reads 1: update it")

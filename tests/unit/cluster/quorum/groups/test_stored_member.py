@@ -21,7 +21,8 @@ async def test_a_long_queue_gives_its_snapshot_in_many_turns():
     machine.apply(1, machine.entry(encode_command(Join(7, 1, 0, "a", 1)), 1), False)
     for number in range(2, MESSAGES + 2):
         runs = runs_of([EnqueuedRun(1, number % 999, NO_LIMIT, 0)])
-        machine.apply(number, machine.entry(encode_command(Enqueue(7, number, 0, runs)), 1), False)
+        publish = encode_command(Enqueue(7, number, 0, runs), bytes(number % 999 + 5))
+        machine.apply(number, machine.entry(publish, 1), False)
     sizes, turn = [0], 0
 
     def pieces():

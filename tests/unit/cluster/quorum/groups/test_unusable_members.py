@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from leveret.cluster.links.services import GROUPS_SERVICE
-from leveret.cluster.quorum.groups.group_frames import Damaged, encode_item, encode_raft
+from leveret.cluster.quorum.groups.group_frames import Damaged, Find, encode_item, encode_raft
 from leveret.cluster.raft.messages import Acknowledgement, Entries, encode_message
 from leveret.cluster.raft.status import NoLeader, status
 from tests.patience import until
@@ -231,3 +231,30 @@ async def test_a_leader_that_lacks_what_a_follower_has_is_replaced(tmp_path):
         await until(lambda: client.is_done)
         await nodes.equal([1])
         assert all(len(node.links.peers) == 2 for node in nodes)
+
+
+async def test_a_member_that_fails_in_a_round_of_snapshots_stops_alone(tmp_path, monkeypatch):
+    async with GroupedNodes(tmp_path) as nodes:
+        await nodes.create([1, 2, 3])
+        await nodes.led([1, 2, 3])
+        (node, *_) = nodes
+        await until(lambda: all(one.applied for one in node.groups.members.values()))
+        monkeypatch.setattr(node.groups.members[1].machine, "snapshot", None)
+        monkeypatch.setattr(node.groups.members[2].raft, "snapshot_taken", None)
+        assert await node.store.rounds.free_space([1, 2, 3])
+        damaged = [group for group, one in node.groups.members.items() if one.damage]
+        assert damaged == [1, 2]
+        assert node.groups.members[3].raft.state.log.snapshot_index
+
+
+async def test_an_item_that_fails_delays_no_other_group(tmp_path, monkeypatch, caplog):
+    async with GroupedNodes(tmp_path) as nodes:
+        await nodes.create([1, 2])
+        await nodes.led([2])
+        client = Client(nodes.leader(2), 2)
+        groups = nodes.leader(2).groups
+        groups.members[1].watch = None
+        groups.send_item(groups.node, Find(1))
+        client.add(b"of another group")
+        await until(lambda: client.is_done)
+    assert "quorum queue group 1 drops a Find of this node" in caplog.text
