@@ -60,10 +60,11 @@ class GroupUse(Protocol):
 class OwnMember(Protocol):
     """The member of the group on the node of the client, if there is one.
 
-    declared_at_s: when the queue was declared, or the node started. is_new: it was not found by a
-    restart.
+    node: the name of the node. declared_at_s: when the queue was declared, or the node started.
+    is_new: it was not found by a restart.
     """
 
+    node: str
     declared_at_s: float
     is_new: bool
 
@@ -91,6 +92,7 @@ class QueueGroup:
         self._led = member.led
         self._known: tuple[int, MachineFigures] | None = None
         """An entry and the figures after it, so that the figures of an idle queue are made once."""
+        self._node = member.node
         self._declared_at_s = member.declared_at_s
         self.is_new = member.is_new
         self._end = member.end
@@ -135,7 +137,7 @@ class QueueGroup:
         return None if led is None else self._full_figures(self._own_figures(*led))
 
     def _full_figures(self, now: MachineFigures) -> FullFigures:
-        return full_figures(now, self._declared_at_s)
+        return full_figures(now, self._declared_at_s, self._node)
 
     def want_counts(self, figures: TakesCounts) -> None:
         """Ask the leader for the counts."""
@@ -176,9 +178,9 @@ def coarse_counts(now: MachineFigures) -> CoarseCounts:
     )  # fmt: skip
 
 
-def full_figures(now: MachineFigures, declared_at_s: float) -> FullFigures:
-    """All figures of a queue."""
-    consumers = [_consumer(one) for one in now.consumers]
+def full_figures(now: MachineFigures, declared_at_s: float, node: str) -> FullFigures:
+    """All figures of a queue. node: the one where they are shown."""
+    consumers = [_consumer(one, node) for one in now.consumers]
     single = [one.tag for one in consumers if one.activity == SINGLE_ACTIVE]
     with_room = sum(one.held < one.credit for one in now.consumers)
     count, octets = now.ready + now.unacked, now.ready_bytes + now.unacked_bytes
@@ -209,7 +211,8 @@ def _quorum_status(now: MachineFigures) -> QuorumStatus:
     )
 
 
-def _consumer(one: ConsumerCounts) -> ConsumerFigures:
+def _consumer(one: ConsumerCounts, node: str) -> ConsumerFigures:
     figures = _CONSUMERS.decode(one.details)
     activity = SINGLE_ACTIVE if one.is_single_active else UP if one.is_active else WAITING
-    return msgspec.structs.replace(figures, activity=activity, unacked=one.held, node=one.node)
+    other_node = "" if one.node == node else one.node
+    return msgspec.structs.replace(figures, activity=activity, unacked=one.held, node=other_node)

@@ -202,9 +202,11 @@ async def get_messages(call: Call) -> Any:
                 tags.append(got.delivery_tag)
                 view = await _message_view(got, body["encoding"], truncate, slices.give_way)
                 shown.append(view)
-            for tag in tags:
-                await slices.give_way()
-                await _settle(connection, body["ackmode"], tag)
+            if body["ackmode"] != "ack_requeue_true":
+                for tag in tags:
+                    await slices.give_way()
+                    await _settle(connection, body["ackmode"], tag)
+            # Otherwise the end of the connection returns them to the front of their queue.
             return shown
     except (ChannelFault, ConnectionFault) as fault:
         if fault.reply_code == ACCESS_REFUSED:

@@ -166,6 +166,15 @@ class Context:
                 raise TimeoutError(f"queue {queue} is shown as {shown}")
             time.sleep(0.05)
 
+    def await_consumers(self, vhost, count, timeout=PATIENCE_SECONDS):
+        """The consumers that management shows, as soon as there are `count`."""
+        deadline = time.monotonic() + timeout
+        while len(found := self.management.get("consumers", vhost)) < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the consumers are {found}")
+            time.sleep(0.05)
+        return found
+
     def await_gone(self, queue, timeout=PATIENCE_SECONDS):
         """Whether a queue is gone before the time is up."""
         deadline = time.monotonic() + timeout

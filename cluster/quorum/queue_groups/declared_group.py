@@ -54,6 +54,7 @@ class DeclaredGroup:
         """
         self.is_new = is_new
         self.group = group
+        self.node = groups.node
         self.declared_at_s = groups.wall_ms() / 1000
         self._times_served = 0
         self.lost = ""

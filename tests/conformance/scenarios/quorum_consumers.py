@@ -163,3 +163,21 @@ def deleted_queue_cancels_consumers(ctx):
     client.call(1, "basic.consume", queue=queue, consumer_tag="c")
     channel.queue_delete(queue)
     return client.read_until_quiet()
+
+
+@scenario
+def in_management(ctx):
+    """The API lists consumers with their state."""
+    vhost = ctx.vhost()
+    channel, other = ctx.connect(vhost).channel(), ctx.connect(vhost).channel()
+    single = {"x-queue-type": "quorum", "x-single-active-consumer": True}
+    channel.queue_declare("single", durable=True, arguments=single)
+    channel.queue_declare("shared", durable=True, arguments={"x-queue-type": "quorum"})
+    other.basic_qos(prefetch_count=7)
+    Inbox(channel, "single", consumer_tag="active")
+    Inbox(other, "single", consumer_tag="waiting")
+    Inbox(other, "shared", consumer_tag="up", arguments={"x-priority": 3})
+    found = ctx.await_consumers(vhost, 3)
+    shown = ("active", "activity_status", "ack_required", "exclusive", "prefetch_count",
+             "arguments")  # fmt: skip
+    return {one["consumer_tag"]: [one[key] for key in shown] for one in found}

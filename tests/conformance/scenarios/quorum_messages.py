@@ -92,6 +92,20 @@ def own_count_header_of_the_publisher(ctx, channel):
 
 
 @scenario
+def got_through_management(ctx, channel):
+    """What management gets and requeues unseen goes to the front, what it rejects to the end."""
+    queue = filled(ctx, channel, "a", "b", "c")
+    got = []
+    for mode in ("ack_requeue_true", "reject_requeue_true", "ack_requeue_false"):
+        found = ctx.management.post(
+            "queues", "/", queue, "get", count=2, ackmode=mode, encoding="auto"
+        )
+        got.append([[one["payload"], one["redelivered"], one["properties"]] for one in found])
+        ctx.await_message_count(channel, queue, 1 if mode == "ack_requeue_false" else 3)
+    return [got, rest(ctx, queue)]
+
+
+@scenario
 def nack_without_limit_goes_to_the_end(ctx, channel):
     """Without a delivery limit a requeued message goes behind those that wait."""
     queue = filled(ctx, channel, "a", "b", "c")

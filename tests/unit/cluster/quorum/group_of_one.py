@@ -33,7 +33,7 @@ class GroupOfOne:
     `watch`.
     """
 
-    declared_at_s, is_new = 0, True
+    node, declared_at_s, is_new = NODE, 0, True
 
     def __init__(self, clock):
         self.clock = clock

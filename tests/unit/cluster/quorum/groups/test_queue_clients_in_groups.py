@@ -40,7 +40,7 @@ class Use(FakeVhost):
         self.queue = QuorumQueueClient(self, SPECIFICATION, own, group)
         group.begin(node.groups.use(GROUP, NAMES, self.queue))
 
-    declared_at_s, is_new = 0, True
+    node, declared_at_s, is_new = "", 0, True
 
     def led(self):
         return None
