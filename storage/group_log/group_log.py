@@ -23,7 +23,7 @@ GL3  A log file with a record of this client is needed until a round has covered
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from leveret.storage.contract.backing_queue import Waiter
 from leveret.storage.group_log.entry_blocks import block_of
@@ -97,15 +97,17 @@ class GroupLog:
     groups: by number, in the state after the last record that was taken. number: of the next
     record. last_numbers: the number of the last record in each log file that has any, oldest file
     first. cover: brings the rows up to date so that a log file can be removed (rounds.py).
+
+    recent_bytes: of the payloads that stay in memory; None if others remove them from there.
     """
 
-    name = NAME
-    kinds = frozenset({KIND})
-    removing_kinds: frozenset[int] = frozenset()
+    name: ClassVar[str] = NAME
+    kinds: ClassVar[frozenset[int]] = frozenset({KIND})
+    removing_kinds: ClassVar[frozenset[int]] = frozenset()
 
     def __init__(
         self, log: NodeLog, recovery: GroupRecovery, reader: EntryReader,
-        recent_bytes: int = RECENT_BYTES,
+        recent_bytes: int | None = RECENT_BYTES,
     ) -> None:  # fmt: skip
         self._recent_bytes_max = recent_bytes
         self._log = log
@@ -207,10 +209,13 @@ class GroupLog:
         of_group = state.recent
         for place, payload in enumerate(payloads):
             of_group[first + place] = payload
+        bytes_max = self._recent_bytes_max
+        if bytes_max is None:
+            return
         self._recent.append(_Recent(of_group, first, payloads, self._log.batch))
         self._recent_bytes += size
         recent, written = self._recent, self._log.written
-        while self._recent_bytes > self._recent_bytes_max and recent[0].batch <= written:  # GL2
+        while self._recent_bytes > bytes_max and recent[0].batch <= written:  # GL2
             of_group, first, payloads, _ = recent.popleft()
             for place, payload in enumerate(payloads):
                 self._recent_bytes -= len(payload) + PAYLOAD_BYTES

@@ -14,7 +14,6 @@ from leveret.storage.group_log.entry_blocks import Block, block_of
 from leveret.storage.group_log.entry_reader import EntryReader
 from leveret.storage.group_log.group_log import GroupLog
 from leveret.storage.group_log.group_recovery import GroupRecovery
-from leveret.storage.group_log.group_state import GroupState
 from leveret.storage.group_log.rounds import Rounds, SnapshotSource
 from leveret.storage.group_log.rows import Key, Rows
 from leveret.storage.log.log_files import LogFile
@@ -32,7 +31,7 @@ class MemoryGroupStore:
     rounds: Rounds
 
     def __init__(self) -> None:
-        self.log: GroupLog = _LogInMemory(self, GroupRecovery(_NoRows()), _NoReader())
+        self.log = GroupLog(self, GroupRecovery(_NoRows()), _NoReader(), recent_bytes=None)
         self._loop = asyncio.get_running_loop()
         self._file = LogFile(1, Path())
         self._bytes = self._bytes_left = 0
@@ -83,14 +82,6 @@ class MemoryGroupStore:
         self._bytes_left = sum(block.octets for state in groups for block in state.blocks)
         self._bytes = self._bytes_left
         self._giving_up = None
-
-
-class _LogInMemory(GroupLog):
-    """Keeps payloads until their entries are given up."""
-
-    def _keep_recent(self, state: GroupState, first: int, payloads: list[bytes], size: int) -> None:
-        for place, payload in enumerate(payloads):
-            state.recent[first + place] = payload
 
 
 class _NoRows(Rows):

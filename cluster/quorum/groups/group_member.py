@@ -137,6 +137,8 @@ class GroupMember:
     recovery has removed the members with lower numbers that are not wanted.
     """
 
+    __deletable__ = ("sessions",)
+
     def __init__(
         self, host: MemberHost, group: int, me: str, stored: Stored, machine: GroupMachine,
         random: Callable[[], float],

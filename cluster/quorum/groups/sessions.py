@@ -9,7 +9,8 @@ has ended or timed out.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Protocol
 
 from leveret.cluster.quorum.groups.group_machine import Effect, MachineKind
@@ -122,7 +123,7 @@ class Sessions:
                             octets += len(entries[index])
                 except BeingRead as reading:
                     session.is_reading = True
-                    reading.when_done(self._after_read(session))
+                    reading.when_done(partial(self._after_read, session))
                     break
                 except KeyError:
                     self._leave_out(session, index)
@@ -141,9 +142,6 @@ class Sessions:
         if left is not None:
             session.effects.appendleft(left)
 
-    def _after_read(self, session: Session) -> Callable[[], None]:
-        def go_on() -> None:
-            session.is_reading = False
-            self._flush(session)
-
-        return go_on
+    def _after_read(self, session: Session) -> None:
+        session.is_reading = False
+        self._flush(session)

@@ -8,7 +8,6 @@ import asyncio
 
 import pytest
 
-from leveret.cluster.raft.outputs import CONFIGURATION
 from tests.patience import until
 from tests.unit.cluster.quorum.groups.grouped_nodes import NAMES, Client, GroupedNodes
 
@@ -21,11 +20,14 @@ class Cut:
     def __init__(self, node, count, is_synced):
         self.has_come = asyncio.Event()
         self._node, self._count, self._is_synced = node, count, is_synced
-        self._append, node.groups.log.append = node.groups.log.append, self._append_and_count
+        self._changed, node.groups.changed = node.groups.changed, self._count_changes
+        self._index = 0
 
-    def _append_and_count(self, group, first, term, kind, payloads):
-        self._append(group, first, term, kind, payloads)
-        if kind == CONFIGURATION:
+    def _count_changes(self, member):
+        self._changed(member)
+        index = member.raft.state.log.configuration_index
+        if index > self._index:
+            self._index = index
             self._count -= 1
             if self._count == 0 and self._is_synced:
                 self._node.groups.log.when_synced(self, 0)

@@ -14,6 +14,7 @@ from leveret.cluster.quorum.groups.group_frames import (
     TransferEnded,
     Want,
 )
+from leveret.cluster.quorum.groups.snapshot_receiving import SnapshotReceiving
 from leveret.cluster.raft.configuration import Configuration, encode_configuration
 from leveret.storage.group_log.entry_blocks import block_of
 from leveret.storage.group_log.group_state import NO_SNAPSHOT
@@ -31,12 +32,25 @@ STATE = b"".join(KeepingMachine((90, {1: 1}, [20], 1)).snapshot())
 CONFIGURATION = encode_configuration(Configuration(NAMES))
 
 
+class RecordingHost:
+    """The service of the node as `SnapshotReceiving` sees it. sent: the items."""
+
+    def __init__(self, groups):
+        self.sent = []
+        self.log, self.kind, self.rounds = groups.log, groups.kind, groups.rounds
+        self.member_named, self.mark = groups.member_named, groups.mark
+
+    def send_item(self, node, item):
+        self.sent.append(item)
+
+
 @pytest.fixture
 async def node(tmp_path):
     """A node with an empty member of group 1. sent: what it has sent."""
     node = GroupedNode(OWN, tmp_path, {}, FILE_BYTES_MAX, KeepingKind())
-    node.sent = []
-    node.groups.send_item = lambda to, item: node.sent.append(item)
+    host = RecordingHost(node.groups)
+    node.sent = host.sent
+    node.groups.receiving = SnapshotReceiving(host)
     node.groups.create(1, NAMES)
     yield node
     await node.kill()
