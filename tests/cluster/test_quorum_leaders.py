@@ -61,7 +61,7 @@ def test_placements_follow_the_leaders_of_a_node_that_dies(nodes, queues):
     def consumers():
         return other.queue_declare(queues[1], passive=True).method.consumer_count
 
-    assert consumers() == 1
+    b.wait_until(lambda: consumers() == 1, "the leader counts the consumer")
     with ConfirmedPublisher(b, queues[0]) as publisher:
         b.wait_until(lambda: publisher.confirmed, "messages are confirmed")
         a.stop(signal.SIGKILL)
