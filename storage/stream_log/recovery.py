@@ -34,7 +34,6 @@ from leveret.storage.stream_log.segment_files import (
     RESET,
     SEGMENT,
     SegmentPaths,
-    StreamFiles,
     finish_reset,
 )
 from leveret.storage.stream_log.segment_heads import (
@@ -63,16 +62,6 @@ class _Found(NamedTuple):
 
     segment: Segment
     head: SegmentHead
-
-
-def create_stream(directory: Path, disk: Disk, reads: FileReads, head: SegmentHead) -> StreamLog:
-    """Create the files of a stream that begins with this head. Raises StoreError."""
-    disk.make_synced_directory(directory)
-    log = StreamLog(directory, disk, reads, [], [*head.runs], head.first_offset)
-    log.reset(head)
-    StreamFiles(directory, disk).carry_out(log.take_steps())
-    log.written()
-    return log
 
 
 def open_stream(directory: Path, disk: Disk, reads: FileReads) -> StreamLog:

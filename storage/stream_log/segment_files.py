@@ -47,6 +47,27 @@ class Step:
         """Change the files. Raises StoreError."""
 
 
+class Create(Step):
+    """Create the directory of a stream."""
+
+    __slots__ = ()
+
+    def carry_out(self, files: "StreamFiles") -> None:
+        """Create it, and sync its name."""
+        files.disk.make_synced_directory(files.directory)
+
+
+class RemoveAll(Step):
+    """Remove the directory of a stream with all that is in it."""
+
+    __slots__ = ()
+
+    def carry_out(self, files: "StreamFiles") -> None:
+        """Remove it. What a power cut leaves of it belongs to no stream."""
+        files.forget_all()
+        files.disk.remove_tree(files.directory)
+
+
 class Begin(Step):
     """Begin a segment after another one. head: the bytes of its head."""
 

@@ -37,7 +37,7 @@ from leveret.storage.stream_log.chunks import (
     read_head,
 )
 from leveret.storage.stream_log.entry_runs import EntryRun, add, before, remove_before, remove_from
-from leveret.storage.stream_log.segment_files import Begin, Cut, Remove, Reset, Step, Write
+from leveret.storage.stream_log.segment_files import Begin, Create, Cut, Remove, Reset, Step, Write
 from leveret.storage.stream_log.segment_heads import SegmentHead, encode_head
 from leveret.storage.stream_log.segments import Segment
 
@@ -52,6 +52,14 @@ READ_RECORDS = 512
 
 class ChunkDamaged(StoreError):
     """A chunk in the middle of a log cannot be read: its member has to be replaced."""
+
+
+def new_log(directory: Path, disk: Disk, reads: FileReads, head: SegmentHead) -> "StreamLog":
+    """The log of a new stream. Its first step creates its files."""
+    log = StreamLog(directory, disk, reads, [], [], head.first_offset)
+    log.add_step(Create())
+    log.reset(head)
+    return log
 
 
 class StreamLog:
@@ -201,6 +209,15 @@ class StreamLog:
         remove_before(self.runs, self.first_entry)
 
     # Writing
+
+    def add_step(self, step: Step) -> None:
+        """Add a step after the gathered ones."""
+        self._steps.append(step)
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether steps were gathered."""
+        return bool(self._steps)
 
     def take_steps(self) -> list[Step]:
         """The gathered steps. `written` is called before they are taken again."""

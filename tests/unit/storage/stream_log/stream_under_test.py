@@ -10,9 +10,10 @@ from leveret.storage.stream_log.chunks import (
     encode_chunk,
     entries_of,
 )
-from leveret.storage.stream_log.recovery import create_stream, open_stream
+from leveret.storage.stream_log.recovery import open_stream
 from leveret.storage.stream_log.segment_files import StreamFiles
 from leveret.storage.stream_log.segment_heads import SegmentHead
+from leveret.storage.stream_log.stream_log import new_log
 
 DATA, TERM_START = 0, 1
 EMPTY = SegmentHead(1, 0, 1_000, [])
@@ -25,8 +26,9 @@ class StreamUnderTest:
         self.directory = directory
         self.disk = disk or Disk()
         self.reads = FileReads(self.disk)
-        self.log = create_stream(directory, self.disk, self.reads, EMPTY)
+        self.log = new_log(directory, self.disk, self.reads, EMPTY)
         self.now_ms = 1_000
+        self.write()
 
     def chunk(self, *bodies, term=1, kind=USER):
         """The next chunk, with a message for each body."""

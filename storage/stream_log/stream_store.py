@@ -1,0 +1,177 @@
+"""The streams of one node: writes what their logs gather, on threads.
+
+**Promise.** `when_written` calls back when all that a stream's log had gathered is on disk.
+**Not promised.** Any order between streams.
+
+**Mechanism.** A stream has one batch of steps with a thread at most; what is gathered meanwhile is
+the next one. The streams are spread over the threads, so that several syncs run at once. A batch
+that fails is carried out again, whole, until it succeeds: a failed sync may have dropped what was
+written since the last one, and the batch writes all of it again.
+
+    DIR/streams/123/    the segments of the stream whose group has the number 123
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Container, Sequence
+from pathlib import Path
+
+from leveret.storage.disk.callbacks import call_each
+from leveret.storage.disk.disk import Disk, StoreError
+from leveret.storage.disk.file_reads import FileReads, ReadingWorker
+from leveret.storage.stream_log.recovery import open_stream
+from leveret.storage.stream_log.segment_files import RemoveAll, Step, StreamFiles
+from leveret.storage.stream_log.segment_heads import SegmentHead
+from leveret.storage.stream_log.stream_log import StreamLog, new_log
+
+RETRY_SECONDS = 0.5
+"""The interval at which a batch that failed is tried again."""
+
+Callback = Callable[[], object]
+
+logger = logging.getLogger("leveret.store")
+
+
+class StoredStream:
+    """A stream. log: its entries. problem: why its last batch failed; None if it did not."""
+
+    def __init__(
+        self, group: int, log: StreamLog, files: StreamFiles, worker: ReadingWorker
+    ) -> None:
+        self.group = group
+        self.log = log
+        self.files = files
+        self.worker = worker
+        self.problem: Exception | None = None
+        self.is_writing = False
+        self.is_removed = False
+        self.waiting: list[Callback] = []
+        """They wait for what the log has gathered."""
+        self.in_batch: list[Callback] = []
+        """They wait for the batch that is being written."""
+
+
+class StreamStore:
+    """The streams of one node, by the numbers of their groups. For the event loop's thread.
+
+    damaged: why the files of a stream cannot be used. call_soon: schedules a call for the end of
+    the current turn of the event loop. failed: called with the number of a stream whose batch has
+    failed, and the error; with None when it has succeeded after that.
+    """
+
+    def __init__(
+        self, directory: Path, disk: Disk, reads: FileReads, workers: Sequence[ReadingWorker],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:  # fmt: skip
+        self.streams: dict[int, StoredStream] = {}
+        self.damaged: dict[int, StoreError] = {}
+        self.call_soon: Callable[[Callback], object] = loop.call_soon
+        self.failed: Callable[[int, Exception | None], object] = lambda group, error: None
+        self._directory = directory
+        self._disk = disk
+        self._reads = reads
+        self._workers = workers
+        self._loop = loop
+        self._changed: dict[int, StoredStream] = {}
+
+    # Life
+
+    def open(self, groups: Container[int]) -> None:
+        """Open what a restart finds, before the loop serves clients.
+
+        groups: those that exist. What is left of others is removed. Raises StoreError if the
+        directory cannot be read.
+        """
+        for name in self._disk.names_in(self._directory):
+            group = int(name) if name.isascii() and name.isdigit() else -1
+            if group not in groups:
+                self._disk.remove_tree(self._directory / name)
+                continue
+            try:
+                log = open_stream(self._directory / name, self._disk, self._reads)
+            except StoreError as error:
+                self.damaged[group] = error
+                logger.error("the stream of group %d cannot be used: %s", group, error)
+            else:
+                self._add(group, log)
+
+    def create(self, group: int, head: SegmentHead) -> StoredStream:
+        """Create a stream that begins with this head, in place of a damaged one."""
+        self.damaged.pop(group, None)
+        log = new_log(self._path(group), self._disk, self._reads, head)
+        stream = self._add(group, log)
+        self.write(stream)
+        return stream
+
+    def remove(self, group: int) -> None:
+        """Remove a stream. Callbacks for it are not called any more."""
+        self.damaged.pop(group, None)
+        stream = self.streams.pop(group, None)
+        if stream is not None:
+            stream.is_removed = True
+            stream.waiting.clear()
+            stream.in_batch.clear()
+            stream.log.add_step(RemoveAll())
+            self.write(stream)
+
+    def _add(self, group: int, log: StreamLog) -> StoredStream:
+        files = StreamFiles(self._path(group), self._disk)
+        worker = self._workers[group % len(self._workers)]
+        stream = self.streams[group] = StoredStream(group, log, files, worker)
+        return stream
+
+    def _path(self, group: int) -> Path:
+        return self._directory / str(group)
+
+    # Writing
+
+    def write(self, stream: StoredStream) -> None:
+        """Have what a stream's log has gathered written at the end of the turn."""
+        if not self._changed:
+            self.call_soon(self._end_turn)
+        self._changed[id(stream)] = stream
+
+    def when_written(self, stream: StoredStream, callback: Callback) -> None:
+        """Call back when all that a stream's log has gathered so far is on disk."""
+        stream.waiting.append(callback)
+        self.write(stream)
+
+    def _end_turn(self) -> None:
+        changed, self._changed = self._changed, {}
+        for stream in changed.values():
+            if not stream.is_writing:
+                self._begin_batch(stream)
+
+    def _begin_batch(self, stream: StoredStream) -> None:
+        if not stream.log.has_steps and not stream.waiting:
+            return
+        stream.in_batch, stream.waiting = stream.waiting, []
+        stream.is_writing = True
+        self._submit(stream, stream.log.take_steps())
+
+    def _submit(self, stream: StoredStream, steps: list[Step]) -> None:
+        stream.worker.submit(
+            lambda: stream.files.carry_out(steps),
+            lambda _, error: self._carried_out(stream, steps, error),
+        )
+
+    def _carried_out(
+        self, stream: StoredStream, steps: list[Step], error: Exception | None
+    ) -> None:
+        if error is not None:
+            if stream.problem is None:
+                logger.error("the stream of group %d cannot be written: %s", stream.group, error)
+                self.failed(stream.group, error)
+            stream.problem = error
+            self._loop.call_later(RETRY_SECONDS, self._submit, stream, steps)
+            return
+        if stream.problem is not None:
+            stream.problem = None
+            logger.info("the stream of group %d is written again", stream.group)
+            self.failed(stream.group, None)
+        stream.is_writing = False
+        stream.log.written()
+        callbacks, stream.in_batch = stream.in_batch, []
+        call_each(callbacks)
+        if stream.log.has_steps or stream.waiting:
+            self.write(stream)

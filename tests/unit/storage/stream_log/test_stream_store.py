@@ -1,0 +1,162 @@
+"""The streams of a node: what they gather is written in batches, one after the other."""
+
+import asyncio
+import os
+
+import pytest
+
+from leveret.storage.disk.disk import Disk, DiskFull, StoreError
+from leveret.storage.disk.file_reads import FileReads
+from leveret.storage.stream_log import stream_store
+from leveret.storage.stream_log.chunks import check_chunk, encode_chunk
+from leveret.storage.stream_log.segment_heads import SegmentHead
+from leveret.storage.stream_log.stream_store import StreamStore
+from tests.unit.storage.fakes import ManualWorker, RecordingDisk
+
+HEAD = SegmentHead(1, 0, 1_000, [])
+
+
+class StoreUnderTest:
+    """A store whose threads work when the test says so. done: the callbacks that were called."""
+
+    def __init__(self, directory, disk=None):
+        self.disk = disk or Disk()
+        self.workers = [ManualWorker(), ManualWorker()]
+        self.directory = directory
+        self.store = StreamStore(
+            directory, self.disk, FileReads(self.disk), self.workers, asyncio.get_running_loop()
+        )
+        self.done = []
+
+    def publish(self, group, name):
+        """Append a chunk, and wait for it."""
+        stream = self.store.streams[group]
+        log = stream.log
+        chunk = encode_chunk(0, log.next_offset, 1, 1_000, 1, 1, b"\0\0\0\1m")
+        log.append(log.last_entry + 1, 1, 0, [chunk])
+        self.store.when_written(stream, lambda: self.done.append(name))
+
+    async def turn(self):
+        await asyncio.sleep(0)
+
+    async def work(self):
+        """Let turns pass and threads work until there is nothing to do."""
+        await self.turn()
+        while sum(worker.work() for worker in self.workers):
+            await self.turn()
+
+    def offsets(self, group):
+        log = self.store.streams[group].log
+        chunks = log.read(log.first_entry, log.last_entry, 10_000)
+        return [check_chunk(chunk).offset for chunk in chunks]
+
+
+@pytest.fixture
+async def streams(tmp_path):
+    streams = StoreUnderTest(tmp_path / "streams")
+    streams.store.create(1, HEAD)
+    streams.store.create(2, HEAD)
+    await streams.work()
+    return streams
+
+
+async def test_a_publish_is_done_when_it_is_on_disk(streams):
+    streams.publish(1, "one")
+    await streams.turn()
+    assert streams.done == []
+    await streams.work()
+    assert streams.done == ["one"]
+
+
+async def test_what_is_gathered_while_a_batch_is_written_is_the_next_batch(streams):
+    streams.publish(1, "one")
+    await streams.turn()
+    streams.publish(1, "two")
+    streams.publish(1, "three")
+    await streams.turn()
+    assert [len(worker.jobs) for worker in streams.workers] == [0, 1]
+    streams.workers[1].work()
+    assert streams.done == ["one"]
+    await streams.work()
+    assert streams.done == ["one", "two", "three"]
+
+
+async def test_streams_do_not_wait_for_each_other(streams):
+    streams.publish(1, "one")
+    streams.publish(2, "two")
+    await streams.turn()
+    streams.workers[0].work()
+    assert streams.done == ["two"]
+    await streams.work()
+    assert streams.done == ["two", "one"]
+
+
+async def test_waiting_without_anything_to_write(streams):
+    stream = streams.store.streams[1]
+    streams.store.when_written(stream, lambda: streams.done.append("nothing"))
+    await streams.work()
+    assert streams.done == ["nothing"]
+
+
+async def test_a_restart_finds_the_streams(streams):
+    streams.publish(1, "one")
+    streams.publish(1, "two")
+    await streams.work()
+    again = StoreUnderTest(streams.directory)
+    again.store.open({1, 2})
+    assert again.offsets(1) == [0, 1]
+    again.publish(1, "three")
+    await again.work()
+    assert again.offsets(1) == [0, 1, 2]
+
+
+async def test_a_removed_stream_leaves_nothing(streams):
+    streams.publish(1, "one")
+    streams.store.remove(1)
+    await streams.work()
+    assert os.listdir(streams.directory) == ["2"]
+    assert streams.done == []
+
+
+async def test_files_of_no_stream_are_removed(streams):
+    (streams.directory / "other").mkdir()
+    again = StoreUnderTest(streams.directory)
+    again.store.open({2})
+    assert os.listdir(streams.directory) == ["2"]
+    assert list(again.store.streams) == [2]
+
+
+async def test_a_damaged_stream_does_not_keep_the_others_from_starting(streams, caplog):
+    streams.store.streams[1].log.segments[0].paths.segment.write_bytes(b"x")
+    again = StoreUnderTest(streams.directory)
+    again.store.open({1, 2})
+    assert list(again.store.streams) == [2]
+    assert "the file ends after 1 bytes" in str(again.store.damaged[1])
+    assert "the stream of group 1 cannot be used" in caplog.text
+    again.store.create(1, HEAD)
+    again.publish(1, "one")
+    await again.work()
+    assert (again.done, again.store.damaged) == (["one"], {})
+
+
+@pytest.mark.parametrize("operation", ["write", "sync"])
+async def test_a_batch_that_fails_is_carried_out_again(tmp_path, caplog, monkeypatch, operation):
+    monkeypatch.setattr(stream_store, "RETRY_SECONDS", 0)
+    disk = RecordingDisk()
+    streams = StoreUnderTest(tmp_path / "streams", disk)
+    problems = []
+    streams.store.failed = lambda group, error: problems.append((group, error))
+    streams.store.create(1, HEAD)
+    await streams.work()
+    full = DiskFull("full") if operation == "write" else StoreError("failed")
+    disk.errors[operation] = full
+    streams.publish(1, "one")
+    await streams.work()
+    streams.publish(1, "two")
+    while streams.done != ["one", "two"]:
+        await streams.work()
+    assert problems == [(1, full), (1, None)]
+    assert caplog.text.count("cannot be written") == 1
+    again = StoreUnderTest(streams.directory)
+    again.store.open({1})
+    assert again.offsets(1) == [0, 1]
