@@ -104,7 +104,7 @@ class StreamStore:
         return stream
 
     def remove(self, group: int) -> None:
-        """Remove a stream. Callbacks for it are not called any more."""
+        """Remove a stream, with the callbacks that wait for it."""
         self.damaged.pop(group, None)
         stream = self.streams.pop(group, None)
         if stream is not None:
