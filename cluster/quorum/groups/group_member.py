@@ -571,6 +571,12 @@ class GroupMember:
         is_wanted = self.wanted is not None and name in self.wanted.names
         return number_of(name) < self.forced_from and not (is_member or is_wanted)
 
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether it is new, and may lack most of what the others have."""
+        configuration = self.raft.state.log.configuration
+        return self.me not in configuration.voters + configuration.non_voters
+
     def become_only_member(self) -> None:
         """Continue as the only member, without the others and the entries that only they have."""
         self.stop_serving()

@@ -216,7 +216,7 @@ class OwnMembers:
         now_ms = self._clock.now_ms()
         if not declared.stuck_since_ms:
             declared.stuck_since_ms = now_ms
-        elif 0 < declared.stuck_since_ms <= now_ms - LOOK_MS:
+        elif 0 < declared.stuck_since_ms <= now_ms - LOOK_MS and not member.is_catching_up:
             declared.stuck_since_ms = -1
             logger.error(
                 "%r has no leader: most of its members are lost. `leveretctl "

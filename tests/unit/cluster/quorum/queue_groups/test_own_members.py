@@ -27,6 +27,7 @@ class FakeMember:
             begin=lambda *arguments: None,
         )  # fmt: skip
         self.damage, self.is_to_be_replaced, self.is_alone = "", True, False
+        self.is_catching_up = me not in voters
 
     def follow(self, wanted):
         self.wanted = wanted
@@ -244,6 +245,17 @@ def test_a_group_that_has_lost_most_members_says_what_to_do(node, caplog):
     assert not member.is_alone
     (record,) = [one for one in caplog.records if one.levelname == "ERROR"]
     assert "force_shrink_member_to_current_member" in record.message
+
+
+def test_a_new_member_is_not_the_one_to_go_on_with(node, caplog):
+    node.groups.members[GROUP] = FakeMember("a/1", "b/2", "c/3")
+    node.own.restored()
+    node.cluster.nodes -= {"b", "c"}
+    node.set_record(THREE.without("b").without("c"))
+    node.own.settle(node.declared)
+    for _ in range(3):
+        node.clock.advance(LOOK_MS / 1000)
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
 
 
 def test_members_of_renamed_nodes_are_found(node):
