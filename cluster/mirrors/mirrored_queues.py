@@ -85,15 +85,17 @@ class MirroredQueues(ReplicatedKind):
             self.replicas.by_identity.values, log.submit, lambda: states.under_maintenance
         )
         self._services = services
+        self._remote_queues = remote_queues
         self._log = log
         self._looks_at_ms = 0.0
 
     def tick(self) -> None:
-        """Look for late confirms if it is time; called every fraction of a second."""
+        """Look for what waits too long, if it is time; called every fraction of a second."""
         now_ms = self._services.clock.now_ms()
         if now_ms >= self._looks_at_ms:
             tick_s = self._services.config.cluster.tick_time_s
             self._looks_at_ms = now_ms + 1000 * tick_s / LOOKS_IN_TICK_TIME
+            self._remote_queues.look(self.replicas.host.apart)
             self.replicas.look()
 
     def maintenance_changed(self, is_under_maintenance: bool) -> None:

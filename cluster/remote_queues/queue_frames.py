@@ -21,7 +21,8 @@ From the home node:
     GOT         question u32, ready count u32, tag u64, run of one     answers a `Get`
     ANSWER      question u32, `Result`
     LOST        consumer u32            its queue has crashed
-                queue u32               the node leads it again: it has to be opened again
+                queue u32               the node leads it again, or does not have it: what was asked
+                                        is not answered, and the queue has to be opened again
     COUNTS      [(identity, `CoarseCounts`), ...]
 
 Anything else raises `FrameError`, which closes the link.

@@ -3,7 +3,9 @@
 A queue is opened under a number before any other frame is sent for it. The other node may learn of
 a declaration earlier than this one. Frames for a queue that is not declared here yet are kept until
 it is declared, or until the other node, having learned of the deletion, closes the number. So no
-frame is lost, and none reaches a later queue of the same name, which has another identity.
+frame is lost, and none reaches a later queue of the same name, which has another identity. A node
+on the other side of a partition learns of no declaration of this side, so it is told that the queue
+is lost.
 
 Invariants:
 QH1. Frames for one queue are performed in the order of their arrival, including kept ones.
@@ -68,6 +70,7 @@ class QueueHost(Flushable):
         self._local = local
         self._queues: dict[int, HostedQueue] = {}
         self._awaited: dict[int, Awaited] = {}
+        self._awaited_at_last_look: frozenset[int] = frozenset()
         self._kept_bytes = 0
         self._reporting: dict[HostedPublishes, None] = {}
         self._untold: dict[HostedPublishes, None] = {}
@@ -147,6 +150,16 @@ class QueueHost(Flushable):
                 for payload in awaited.kept:
                     self._kept_bytes -= len(payload)
                     self._handlers[payload[0]](number, payload)
+
+    def look(self, *, is_apart: bool) -> None:
+        """Give up the queues that are not declared here at two looks in a row.
+
+        is_apart: the other node is in another view.
+        """
+        awaited = frozenset(self._awaited if is_apart else ())
+        for number in awaited & self._awaited_at_last_look:
+            self.peer.send(REMOTE_QUEUES_SERVICE, frames.NUMBER.pack(frames.LOST, number))
+        self._awaited_at_last_look = awaited
 
     def replaced(self, before: QueueClient, queue: QueueClient) -> None:
         """Replace the object that stands for a queue."""

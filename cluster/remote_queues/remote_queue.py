@@ -194,7 +194,7 @@ class RemoteQueue:
             self._node.close(number)
 
     def open_again(self) -> None:
-        """Its node leads it again, and has dropped the earlier questions."""
+        """Its node leads it again, or does not have it, and has dropped the earlier questions."""
         self.leave()
         self._leads_again(self)
 

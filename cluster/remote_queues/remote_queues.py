@@ -15,7 +15,7 @@ channel may be sent that number; the client gets no more than the limit).
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 
 from leveret.broker.config.cluster_settings import ClusterSettings
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
@@ -137,6 +137,13 @@ class RemoteQueues:
     def host(self, peer: Peer) -> QueueHost:
         """The queues of this node that a linked node uses."""
         return self._hosts[peer]
+
+    def look(self, apart: Set[str]) -> None:
+        """Give up what only nodes on other sides of a partition know; called every quarter of a
+        net_ticktime. apart: the linked ones of these nodes.
+        """
+        for peer, host in self._hosts.items():
+            host.look(is_apart=peer.name in apart)
 
     # The queues of this node (queue_host.py)
 

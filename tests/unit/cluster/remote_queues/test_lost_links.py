@@ -166,3 +166,32 @@ def test_exclusive_queues_of_a_node_that_is_gone_are_deleted():
     nodes.unlink(A, B)
     nodes.settle()
     assert not nodes.by_name[B].vhost.queues
+
+
+def look(nodes, times, *apart):
+    """A number of quarters of a net_ticktime pass on b."""
+    for _ in range(times):
+        nodes.by_name[B].queues.look(frozenset(apart))
+        nodes.settle()
+
+
+def test_a_queue_that_only_the_other_side_of_a_partition_has_is_lost():
+    nodes = Nodes(A, B)
+    nodes.late[B] = []
+    nodes.declare(B, durable=True)
+    remote, publisher, length = nodes.by_name[A].queue(), Publisher(), Answer()
+    remote.publish(publication_of([Message(ADDRESS, HEADER, b"1")], None, publisher, 1))
+    remote.length(length)
+    look(nodes, 4)
+    assert not publisher.died, "it may be declared yet"
+    look(nodes, 1, A)
+    assert not publisher.died
+    look(nodes, 1, A)
+    assert publisher.died == [False]
+    with pytest.raises(ChannelFault, match=DOWN):
+        length.result()
+    # The nodes meet again.
+    nodes.catch_up(B)
+    remote.publish(publication_of([Message(ADDRESS, HEADER, b"2")], None, publisher, 2))
+    nodes.settle()
+    assert publisher.confirmed == [2]
