@@ -6,8 +6,8 @@ part:
 
     a member        members on nodes that are linked and in another view: the cluster is
                     partitioned, and their side has a record of its own. The links may have been
-                    down for too short a time for the ring to notice. Members that two checks find
-                    are declared dead, by the oldest of the other members
+                    down for too short a time for the ring to notice. Members that three checks
+                    find are declared dead, by the oldest of the other members
     the leader      the publish that has waited longest. The log names the mirrors that have not
                     kept it, and a mirror that has made no progress for twice as long is declared
                     dead, like one that does not answer
@@ -37,6 +37,11 @@ LOOKS_IN_TICK_TIME: Final = 4
 LOOKS_MAX: Final = 2 * LOOKS_IN_TICK_TIME
 """Checks after which a mirror without progress is given up. Its link carries data, or it would be
 down, so it has twice the time of a silent one.
+"""
+
+LOOKS_UNTIL_GIVEN_UP: Final = 2
+"""Checks after which a member on a linked node in another view is given up. A node that was left
+out of a view for a moment is back by then.
 """
 
 LOOKS_UNTIL_ASKED: Final = 3
@@ -140,11 +145,11 @@ class LateConfirms:
     def _look_at_members(self, facts: Facts) -> list[Finding]:
         apart = facts.apart
         looks = self._apart.look(apart or None)
-        if facts.member is None or looks % LOOKS_IN_TICK_TIME != 1:
+        if facts.member is None or looks % LOOKS_IN_TICK_TIME != LOOKS_UNTIL_GIVEN_UP:
             return []
         warnings = [
-            f"the member on node {member.node} is given up: the cluster is partitioned, and its "
-            "node is on another side"
+            f"the member on node {member.node} is given up: its node is linked, and has not run "
+            "with this one for a while"
             for member in apart
         ]
         return [*warnings, Died(apart, facts.member)]
