@@ -46,10 +46,10 @@ class RecordingHost:
 
 @pytest.fixture
 async def node(tmp_path):
-    """A node with an empty member of group 1. sent: what it has sent."""
+    """A node with an empty member of group 1. host: sends for it. sent: the items."""
     node = GroupedNode(OWN, tmp_path, {}, FILE_BYTES_MAX, KeepingKind())
     host = RecordingHost(node.groups)
-    node.sent = host.sent
+    node.host, node.sent = host, host.sent
     node.groups.receiving = SnapshotReceiving(host)
     node.groups.create(1, NAMES)
     yield node
@@ -127,7 +127,7 @@ class NewerKind(KeepingKind):
 
 
 async def test_a_snapshot_of_a_newer_version_is_read_and_logged_once(node, caplog):
-    node.groups.kind = NewerKind()
+    node.host.kind = NewerKind()
     for transfer in (1, 2):
         send(node, transfer)
         await until(lambda: not node.groups.receiving._tasks)
