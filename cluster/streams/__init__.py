@@ -1,0 +1,1 @@
+"""Streams on the nodes of a cluster."""
