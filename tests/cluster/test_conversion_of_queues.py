@@ -188,12 +188,16 @@ def test_nothing_is_lost_doubled_or_reordered_under_traffic(cluster):
     asyncio.run(use_while_converted(cluster[0], "busy", publishing, consuming))
     published = sorted(body for one in publishing for body in one.published)
     assert sorted(body for one in consuming for body in one.acked) == published
-    assert sorted(body for one in consuming for body in one.first) == published, "none came twice"
+    # One that was returned right before the conversion does not come as redelivered.
     returned = Counter(body for one in consuming for body in one.returned)
-    assert Counter(body for one in consuming for body in one.again) == returned
+    came = Counter(body for one in consuming for body in (*one.first, *one.again))
+    assert came == Counter(published) + returned, "each comes once, and after each return"
     for one in consuming:
         for number in range(3):
-            numbers = [int(body[2:]) for body in one.first if body.startswith(b"%d" % number)]
+            numbers = [
+                int(body[2:]) for body in one.first
+                if body.startswith(b"%d" % number) and body not in returned
+            ]  # fmt: skip
             assert numbers == sorted(numbers)
     assert types(cluster[2])["busy"] == "quorum"
     with cluster[1].connect() as connection:
