@@ -16,7 +16,7 @@ LAST = "last_node"
          "non_voter>]", "Adds a member of a quorum queue on a node", QUEUES, "membership=",
          counts=(2, 2))  # fmt: skip
 def add_member(ctl: Session) -> None:
-    """Add a member, and wait until the queue has it. It catches up beside the queue's work."""
+    """Add a member, and wait until the queue has it. It catches up while the queue is in use."""
     queue, node = ctl.arguments
     body = {"node": node, "membership": _membership(ctl)}
     ctl.banner(f"Adding a replica for queue {queue} on node {node}...")
@@ -60,14 +60,14 @@ def grow(ctl: Session) -> None:
 @command("shrink", "<node> [--errors-only]", "Removes the members of all quorum queues from a node",
          QUEUES, "errors-only")  # fmt: skip
 def shrink(ctl: Session) -> None:
-    """Remove members, and show how many each queue has left. Its last one stays."""
+    """Remove members, and show how many each queue has left. Last members stay."""
     node = ctl.argument(0)
     ctl.banner(f"Shrinking quorum queues on {node}...")
     _change(ctl, "shrink-quorum-queues", {"node": node})
 
 
 @command("force_shrink_member_to_current_member", "[--vhost <vhost>] [<queue>] [--all]",
-         "Recovers a quorum queue without a leader, or all of them, from the member of this node "
+         "Recovers a quorum queue without a leader, or all of them, from the member on this node "
          "alone: messages that only other members have are lost", QUEUES, "all",
          counts=(0, 1))  # fmt: skip
 def force_shrink_member(ctl: Session) -> None:
@@ -100,7 +100,7 @@ def _recover_all(ctl: Session) -> None:
     rows = [(one["vhost"], one["name"], _result(one["error"])) for one in done]
     ctl.rows(rows, ("vhost", "name", "result"))
     if any(one["error"] for one in done):
-        raise failure("not all queues are recovered")
+        raise failure("not all queues were recovered")
 
 
 def _recovered(ctl: Session, body: dict[str, Any]) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ NOT_FOUND = "not_found"
 
 @command("quorum_status", "<queue>", "Shows the members of a quorum queue", QUEUES)
 def quorum_status(ctl: Session) -> None:
-    """Show the members. Below the table: those that lag, and why there is no leader."""
+    """Show the members, then those that lag, and why there is no leader."""
     name = ctl.argument(0)
     ctl.banner(f"Status of quorum queue {name} on node {ctl.node} ...")
     queue = _quorum_queue(ctl, name, "Cannot get quorum status of a classic queue")
@@ -45,7 +45,7 @@ def quorum_status(ctl: Session) -> None:
 
 
 def remarks(raft: dict[str, Any]) -> list[str]:
-    """What an operator should know of the members, beyond RabbitMQ's table."""
+    """Remarks on the members that RabbitMQ's table does not have."""
     lines = []
     if raft["leader"] is None:
         lines.append(f"There is no leader: {raft['reason']}")
@@ -58,7 +58,7 @@ def remarks(raft: dict[str, Any]) -> list[str]:
                 f"{lag['entries']} entries{how}"
             )
         elif lag is None and raft["leader"] not in {None, node}:
-            lines.append(f"{node}: what it lacks is unknown until it has answered the leader")
+            lines.append(f"{node}: its lag is unknown until it answers the leader")
         if member["reason"] and member["reason"] != raft["reason"]:
             lines.append(f"{node}: {member['reason']}")
     return lines
@@ -75,8 +75,8 @@ def _quorum_queue(ctl: Session, name: str, of_another_type: str) -> dict[str, An
     return queue
 
 
-@command("transfer_leader", "[--vhost <vhost>] <queue> <node>", "Has another node lead a "
-         "replicated queue, and waits until it does", QUEUES)  # fmt: skip
+@command("transfer_leader", "[--vhost <vhost>] <queue> <node>", "Moves the leader of a "
+         "replicated queue to a node, and waits until it leads", QUEUES)  # fmt: skip
 def transfer_leader(ctl: Session) -> None:
     """Move one leader. Clients notice a pause of some milliseconds."""
     name, node = ctl.arguments
@@ -93,7 +93,7 @@ def _queue_error(ctl: Session, name: str, error: HttpError) -> CtlError:
 
 
 @command("peek", "[--vhost <vhost>] <queue> <position>", "Shows the message at a position of a "
-         "quorum queue, which stays", QUEUES)  # fmt: skip
+         "quorum queue without removing it", QUEUES)  # fmt: skip
 def peek(ctl: Session) -> None:
     """Show the message at a position, from 1, in the order of delivery."""
     name, position = ctl.arguments
@@ -120,7 +120,7 @@ def _peek_error(ctl: Session, error: HttpError) -> CtlError:
 @command("reclaim_quorum_memory", "[--vhost <vhost>] <quorum queue>", "Writes snapshots of a "
          "quorum queue on all its nodes, which frees space of their logs", QUEUES)  # fmt: skip
 def reclaim_quorum_memory(ctl: Session) -> None:
-    """Give back what a snapshot of the queue makes superfluous."""
+    """Free the space of entries that a snapshot of the queue replaces."""
     name = ctl.argument(0)
     ctl.banner(f"Will flush Raft WAL of quorum queue {name} ...")
     _quorum_queue(ctl, name, "This operation is not applicable to classic queues")

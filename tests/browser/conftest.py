@@ -58,10 +58,16 @@ def add_user(node, vhost):
 
 
 @pytest.fixture
-def browser(node, driver):
+def opened_node(node):
+    """The node whose pages the browser shows: tests of clusters choose one."""
+    return node
+
+
+@pytest.fixture
+def browser(opened_node, driver):
     """A browser at the overview, logged in, with a desktop's window size."""
     driver.set_window_size(1280, 900)
-    opened = Browser(driver, node)
+    opened = Browser(driver, opened_node)
     opened.begin()
     yield opened
     assert opened.errors() == []

@@ -4,7 +4,6 @@ import signal
 
 import pytest
 
-from tests.browser.browser import Browser
 from tests.cluster.managed_nodes import form_managed
 
 
@@ -17,12 +16,8 @@ def nodes(tmp_path_factory):
 
 
 @pytest.fixture
-def browser(nodes, driver):
-    driver.set_window_size(1280, 900)
-    opened = Browser(driver, nodes[0])
-    opened.begin()
-    yield opened
-    assert opened.errors() == []
+def opened_node(nodes):
+    return nodes[0]
 
 
 def test_all_nodes_and_the_nodes_of_objects_are_shown(browser, nodes):

@@ -3,7 +3,6 @@
 import pytest
 from selenium.webdriver.common.by import By
 
-from tests.browser.browser import Browser
 from tests.cluster.clustered_nodes import declare
 from tests.cluster.managed_nodes import form_managed
 
@@ -25,12 +24,8 @@ def nodes(tmp_path_factory):
 
 
 @pytest.fixture
-def browser(nodes, driver):
-    driver.set_window_size(1280, 900)
-    opened = Browser(driver, nodes[1])
-    opened.begin()
-    yield opened
-    assert opened.errors() == []
+def opened_node(nodes):
+    return nodes[1]
 
 
 def boxes(panel):

@@ -4,7 +4,6 @@ import signal
 
 import pytest
 
-from tests.browser.browser import Browser
 from tests.cluster.managed_nodes import form_managed
 
 QUORUM = {"durable": True, "arguments": {"x-queue-type": "quorum"}}
@@ -20,12 +19,8 @@ def nodes(tmp_path_factory):
 
 
 @pytest.fixture
-def browser(nodes, driver):
-    driver.set_window_size(1280, 900)
-    opened = Browser(driver, nodes[1])
-    opened.begin()
-    yield opened
-    assert opened.errors() == []
+def opened_node(nodes):
+    return nodes[1]
 
 
 def test_the_members_are_shown_and_another_one_leads(browser, nodes):

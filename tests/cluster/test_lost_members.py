@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from tests.cluster.clustered_nodes import form, queues
-from tests.cluster.test_quorum_membership import bodies, declare, shown
+from tests.cluster.quorum_steps import bodies, declare, shown
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ import pytest
 
 from tests.cluster.clients import take
 from tests.cluster.managed_nodes import ManagedNode
+from tests.cluster.quorum_steps import QUORUM, bodies, declare, shown
 from tests.cluster.test_renaming import rename
 
-QUORUM = {"x-queue-type": "quorum"}
 RECONCILIATION = "quorum_queue.continuous_membership_reconciliation"
 SETTINGS = (f"{RECONCILIATION}.enabled = true", f"{RECONCILIATION}.trigger_interval = 10")
 RESTRICTED = "management.restrictions.quorum_queue_replica_operations.disabled = true"
@@ -28,28 +28,6 @@ def cluster(tmp_path_factory):
     yield nodes
     for node in nodes:
         node.stop()
-
-
-def declare(node, queue, *bodies, **arguments):
-    """A quorum queue with messages."""
-    with node.connect() as connection:
-        channel = connection.channel()
-        channel.confirm_delivery()
-        channel.queue_declare(queue, durable=True, arguments={**QUORUM, **arguments})
-        for body in bodies:
-            channel.basic_publish("", queue, body, mandatory=True)
-
-
-def shown(node, queue):
-    """What a node shows of a queue: its leader, and its members in order."""
-    rows = node.ctl_json("list_queues", "name", "leader", "members")
-    (row,) = [one for one in rows if one["name"] == queue]
-    return row["leader"], sorted(row["members"])
-
-
-def bodies(node, queue, count):
-    with node.connect() as connection:
-        return [body for body, _ in take(connection.channel(), queue, count)]
 
 
 def test_a_member_is_removed_and_added(cluster):

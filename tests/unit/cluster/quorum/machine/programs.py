@@ -6,28 +6,13 @@ change nothing.
 
 from random import Random
 
+from leveret.cluster.quorum.machine import commands
 from leveret.cluster.quorum.machine.commands import (
     NO_LIMIT,
-    Cancel,
-    Checkout,
-    Configure,
     DeadLetterStrategy,
     DelayedRetry,
-    Discard,
-    Enqueue,
     EnqueuedRun,
-    Get,
-    Join,
-    Leave,
-    LettersDone,
-    NodeConnected,
-    NodeDisconnected,
-    NodeDown,
     Options,
-    Purge,
-    Return,
-    Settle,
-    Tick,
     intervals_of,
     runs_of,
 )
@@ -75,9 +60,9 @@ class Program:
         self.now_ms = 1_000
         self.backlog_rate = random.choice((0.3, 0.5, 0.7))
 
-    def first(self) -> Configure:
+    def first(self) -> commands.Configure:
         """The first entry of a queue."""
-        return Configure(random_options(self.random))
+        return commands.Configure(random_options(self.random))
 
     def step(self):
         """The time of the next command, and the command."""
@@ -97,43 +82,47 @@ class Program:
         if wrong >= 0.03:
             self.numbers[sender] = number
             known = self.model.senders.get(sender)
-            if isinstance(command, Leave) or known is None or known["ended"]:
+            if isinstance(command, commands.Leave) or known is None or known["ended"]:
                 del self.numbers[sender]
         return self.now_ms, command
 
     def _join(self):
         sender, self.next_sender = self.next_sender, self.next_sender + 1
         self.numbers[sender] = 1
-        return Join(sender, 1, 0, self.random.choice(NODES), self.random.randint(1, 3))
+        return commands.Join(sender, 1, 0, self.random.choice(NODES), self.random.randint(1, 3))
 
     def _of_leader(self):
         random = self.random
         draw = random.random()
         if draw < 0.5:
-            return Tick()
+            return commands.Tick()
         if draw < 0.6:
-            return NodeDown(random.choice(NODES), random.randint(0, 3))
+            return commands.NodeDown(random.choice(NODES), random.randint(0, 3))
         if draw < 0.7:
-            return NodeDisconnected(random.choice(NODES))
+            return commands.NodeDisconnected(random.choice(NODES))
         if draw < 0.85:
-            return NodeConnected(random.choice(NODES))
+            return commands.NodeConnected(random.choice(NODES))
         letters = [one.position for _, one in self.model.letters]
         if draw < 0.95 and letters:
-            return LettersDone(self._some(letters))
-        return Configure(random_options(random)) if draw > 0.96 else Tick()
+            return commands.LettersDone(self._some(letters))
+        return commands.Configure(random_options(random)) if draw > 0.96 else commands.Tick()
 
     def _of_client(self, sender, number, draw):
         random = self.random
         seen = random.choice((0, number - 1))
         if draw < 0.10 + 0.5 * self.backlog_rate:
-            return Enqueue(sender, number, seen, self._runs())
+            return commands.Enqueue(sender, number, seen, self._runs())
         if draw < 0.60:
             return self._subscription(sender, number, seen)
         if draw < 0.97:
             return self._settlement(sender, number, seen)
         if draw < 0.98:
-            return Purge(sender, number, seen)
-        return Leave(sender, number, seen) if draw > 0.995 else Get(sender, number, seen, False)
+            return commands.Purge(sender, number, seen)
+        return (
+            commands.Leave(sender, number, seen)
+            if draw > 0.995
+            else commands.Get(sender, number, seen, False)
+        )
 
     def _runs(self):
         random = self.random
@@ -149,10 +138,10 @@ class Program:
         random = self.random
         mine = [one.name[1] for one in self.model.consumers if one.name[0] == sender]
         if len(mine) > 2 and random.random() < 0.5:
-            return Cancel(sender, number, seen, random.choice(mine), random.random() < 0.5)
+            return commands.Cancel(sender, number, seen, random.choice(mine), random.random() < 0.5)
         if random.random() < 0.5:
-            return Get(sender, number, seen, False)
-        return Checkout(
+            return commands.Get(sender, number, seen, False)
+        return commands.Checkout(
             sender, number, seen, f"tag-{number}", random.choice((1, 2, 10, 2000)),
             random.choice((0, 0, 1, -1)), random.random() < 0.1,
             random.choice((NO_LIMIT, NO_LIMIT, 100)), b"",
@@ -163,18 +152,20 @@ class Program:
         holders = [one for one in self.model.consumers if one.name[0] == sender and
                    (one.held or one.timed_out)]  # fmt: skip
         if not holders:
-            return Settle(sender, number, seen, random.randint(1, number), [1, 5])
+            return commands.Settle(sender, number, seen, random.randint(1, number), [1, 5])
         consumer = random.choice(holders)
         held = [one.position for one in consumer.held] + sorted(consumer.timed_out)
         positions = self._some(held)
         kind = random.random()
         if kind < 0.5:
-            return Settle(sender, number, seen, consumer.name[1], positions)
+            return commands.Settle(sender, number, seen, consumer.name[1], positions)
         if kind < 0.85:
             is_failed = random.random() < 0.4
             is_unseen = random.random() < 0.2
-            return Return(sender, number, seen, consumer.name[1], positions, is_failed, is_unseen)
-        return Discard(sender, number, seen, consumer.name[1], positions)
+            return commands.Return(
+                sender, number, seen, consumer.name[1], positions, is_failed, is_unseen
+            )
+        return commands.Discard(sender, number, seen, consumer.name[1], positions)
 
     def _some(self, positions):
         random = self.random

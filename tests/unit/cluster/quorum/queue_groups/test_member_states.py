@@ -32,4 +32,4 @@ def test_what_a_member_lacks_is_unknown_until_it_has_answered_the_leader():
     lag = {one["node"]: one["lag"] for one in found["members"]}
     assert (lag["a"]["entries"], lag["b"], lag["c"]) == (0, None, None)
     assert lacks == {"a": 0}
-    assert remarks(found) == ["c: what it lacks is unknown until it has answered the leader"]
+    assert remarks(found) == ["c: its lag is unknown until it answers the leader"]

@@ -1,0 +1,28 @@
+"""Steps of tests of the members of quorum queues on real nodes."""
+
+from tests.cluster.clients import take
+
+QUORUM = {"x-queue-type": "quorum"}
+
+
+def declare(node, queue, *bodies, **arguments):
+    """A quorum queue with messages."""
+    with node.connect() as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare(queue, durable=True, arguments={**QUORUM, **arguments})
+        for body in bodies:
+            channel.basic_publish("", queue, body, mandatory=True)
+
+
+def shown(node, queue):
+    """What a node shows of a queue: its leader, and its members in order."""
+    rows = node.ctl_json("list_queues", "name", "leader", "members")
+    (row,) = [one for one in rows if one["name"] == queue]
+    return row["leader"], sorted(row["members"])
+
+
+def bodies(node, queue, count):
+    """Take messages by a client of a node."""
+    with node.connect() as connection:
+        return [body for body, _ in take(connection.channel(), queue, count)]
