@@ -1,19 +1,19 @@
-"""How much of what is delivered is sent to the nodes of consumers before it is handed over there.
+"""Limits the deliveries that are sent to the nodes of consumers before they are handed over.
 
 The group gives a consumer as many messages as its prefetch limit allows, which may be very many
-bytes. The leader sends a consumer at most `WINDOW_BYTES` that its node has not handed over. What
-follows is withheld: nothing keeps it but the state of the queue, where the consumer holds it. The
-node reports what it has handed over (`took`), and gets more. A client that attaches gets what its
-consumers have not received, so a window begins again with each session. When a consumer is
-cancelled its client returns what is withheld, of which it learns then.
+bytes. The leader sends a consumer at most `WINDOW_BYTES` that its node has not handed over. Later
+deliveries are withheld: they are only in the state of the queue, where the consumer holds them. The
+node reports what it has handed over (`took`), and is sent more. A client that attaches is sent what
+its consumers have not received, so a window begins again with each session. When a consumer is
+cancelled, its client learns which deliveries were withheld, and returns them.
 
-A single message always goes, however large it is. Larger deliveries go in parts, so that each is
-read, sent and handed over in one turn.
+A single message is always sent, however large it is. Larger deliveries are sent in parts, so that
+each part is read, sent and handed over in one turn.
 
 Invariants:
 
-DW1  What is sent to a consumer continues its delivery numbers, and is sent once a session: when a
-     part is withheld, so is what follows.
+DW1  The deliveries that are sent to a consumer continue its delivery numbers, and are sent once in
+     a session: after a withheld part, everything is withheld.
 """
 
 from collections.abc import Iterator
@@ -25,9 +25,9 @@ from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.runs import MESSAGE_BYTES, Run
 
 WINDOW_BYTES: Final = 4 * 1024 * 1024
-"""What publishers may have under way for a queue, too (client/unapplied_hold.py)."""
+"""As much as publishers may have under way for a queue (client/unapplied_hold.py)."""
 PART_BYTES: Final = 256 * 1024
-"""About the most that one `Deliver` has."""
+"""About the size of the largest `Deliver`."""
 
 
 class DeliveryWindows:
@@ -38,7 +38,7 @@ class DeliveryWindows:
     def __init__(self, queue: QuorumMachine) -> None:
         self._queue = queue
         self._withheld: dict[Consumer, None] = {}
-        """The consumers of which something is withheld, and some that have ended."""
+        """The consumers with withheld deliveries, and some that have ended."""
 
     def begin(self, sender: int) -> None:
         """A client attaches: nothing is on its way to its consumers."""
@@ -62,7 +62,7 @@ class DeliveryWindows:
         return admitted
 
     def _give_up(self, admitted: list[Effect]) -> None:
-        """Tell what is withheld of consumers that were cancelled, before their clients learn it."""
+        """Add the withheld deliveries of cancelled consumers, before clients learn of that."""
         for consumer in list(self._withheld):
             sender, number = consumer.sender, consumer.number
             if self._queue.consumer(sender, number) is not consumer:

@@ -75,7 +75,7 @@ class QueueMachine:
         return entry
 
     def attach(self, sender: int, seen: int, received: Mapping[int, int]) -> list[Effect]:
-        """What a client lacks."""
+        """The effects that a client lacks."""
         self._windows.begin(sender)
         return self._windows.admitted(self.queue.attach(sender, seen, received))
 

@@ -90,7 +90,7 @@ class Groups(Protocol):
         """The members of a queue, for operators."""
 
     def answering(self, running: Set[str]) -> Set[str]:
-        """Those of the running nodes that are not silent, as suspended ones are."""
+        """The running nodes that are not silent, for example because they are suspended."""
 
     def leader_of(self, queue: QuorumQueueClient) -> str:
         """The node with the leader of a queue; empty if unknown."""

@@ -110,7 +110,7 @@ def encode_message(message: Message) -> bytes:
 
 
 def encode_fields(message: Message) -> bytes:
-    """What follows `VERSION`: entries may be large, and are not copied once more in this way."""
+    """The bytes after `VERSION`, apart from it: entries may be large, and are not copied again."""
     return _ENCODER.encode(message)
 
 

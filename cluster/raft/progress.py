@@ -81,7 +81,7 @@ class Progress:
         while sent and sent[0].last <= match:
             self.in_flight -= sent.popleft().size
         if self.next <= self.match:
-            # What is being read may be discarded by now, and is not needed.
+            # Entries that are being read may be discarded by now, and are not needed.
             self.next, self.reading = self.match + 1, 0
         if self.state == PROBING:
             self.state = REPLICATING

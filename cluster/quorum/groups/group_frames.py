@@ -179,7 +179,7 @@ def encode_raft(sender: str, to: str, message: bytes) -> bytes:
 
 
 def raft_head(sender: str, to: str, message_bytes: int) -> bytes:
-    """What goes before a message between members."""
+    """The bytes before a message between members."""
     names = (sender.encode(), to.encode())
     lengths = _NAMES.pack(len(names[0]), len(names[1]))
     octets = _NAMES.size + len(names[0]) + len(names[1]) + message_bytes

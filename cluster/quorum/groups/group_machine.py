@@ -30,7 +30,7 @@ class GroupMachine(Protocol):
         """The effects that a client lacks when it attaches."""
 
     def took(self, sender: int, consumer: int, octets: int) -> list[Effect]:
-        """A client has handed messages of this size to a consumer; returns what it is told now."""
+        """A client has handed messages of this size to a consumer; returns the effects for it."""
 
     def snapshot(self) -> Iterator[bytes]:
         """The current state, in small pieces. Entries may be applied between them."""

@@ -405,7 +405,7 @@ class GroupMember:
     def _stop(self) -> None:
         """Let the others elect a leader, if this member is the leader.
 
-        After an error of the program, one of the steps may fail as well.
+        After an unexpected error, one of the steps may fail as well.
         """
         for step in (self.stop_serving, self._give_up_lead):
             try:

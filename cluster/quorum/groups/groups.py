@@ -252,7 +252,7 @@ class Groups:
         try:
             self._carry_out()
         finally:
-            # What members send meanwhile leaves in this turn: it needs no other one.
+            # Messages that members have sent meanwhile are sent in this turn.
             self._is_scheduled = False
             if self._marked or self._own:
                 self._schedule()

@@ -1,4 +1,4 @@
-"""When a leader proposes its next tick: at the time that its machine asks for."""
+"""Plans the next tick of a leader, at the time that its machine asks for."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -21,7 +21,7 @@ class Times(Protocol):
 
 
 class MemberTick:
-    """The next tick of one member.."""
+    """The next tick of one member."""
 
     __slots__ = ("_number", "_times", "_wakes_ms")
 

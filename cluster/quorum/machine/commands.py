@@ -342,7 +342,7 @@ def decode_entry(entry: bytes) -> Entry:
 
 
 def check_size(command: Enqueue, octets: int) -> None:
-    """Check that the messages of a publish can be in this many bytes. Raises CommandError."""
+    """Check that this many bytes can contain the messages of a publish. Raises CommandError."""
     needed, runs = 0, command.runs
     for at in range(0, len(runs), RUN_FIELDS):
         needed += runs[at] * (MESSAGE_BYTES_MIN + runs[at + 1])

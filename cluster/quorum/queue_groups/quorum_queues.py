@@ -239,7 +239,7 @@ class QuorumQueues(ReplicatedKind):
         return QueueMembers(leader=leader, nodes=record.nodes, online=online, synchronised=online)
 
     def answering(self, running: Set[str]) -> Set[str]:
-        """Those of the running nodes that are not silent, as suspended ones are."""
+        """The running nodes that are not silent, for example because they are suspended."""
         return running - self.groups.silent_nodes
 
     def leader_of(self, queue: QuorumQueueClient) -> str:

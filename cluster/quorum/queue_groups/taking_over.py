@@ -1,13 +1,13 @@
-"""The first start with groups: quorum queues of one member give their messages to a group each.
+"""Turns quorum queues that an earlier version has stored into groups, at the first start.
 
 A version without groups stored a quorum queue as the node's other queues: it has a storage id, and
 its placement has no record. This happens before anything is restored, so no client sees it.
 
 For some queues at a time: a group of one member is made for each, and gets the messages as entries,
 in order, with their counts and dead letters. When these are on disk, the rows of the queues lose
-their storage ids and get records, in one transaction. Then what they had stored is deleted. After a
-crash before the transaction the groups are made again, from the beginning; after it the store
-removes what is left as that of deleted queues.
+their storage ids and get records, in one transaction. Then their stored messages are deleted. After
+a crash before the transaction, the groups are made again from the beginning; after it, the store
+removes the rest like the messages of deleted queues.
 
 Each node also writes the records of the queues on other nodes, and a node in no cluster that has
 another name than before writes this name: a record keeps the names of members.
@@ -52,7 +52,7 @@ from leveret.storage.store.store import Store
 
 QUEUES_AT_ONCE = 500
 LIFE_MS_MIN = 60_000
-"""A message lives so long at least: what happens to it then is known once its queue is declared."""
+"""The shortest time to live: what happens afterwards is known once the queue is declared."""
 READ_BYTES = 1024 * 1024
 """The messages of one read become a few entries, which are on disk before the next read."""
 
