@@ -33,7 +33,7 @@ class NoLinks:
 
 
 class OneNode:
-    """What quorum queues are told of a cluster of one node. See `ClusterState`."""
+    """The `ClusterState` of a node that is in no cluster."""
 
     under_maintenance: frozenset[str] = frozenset()
 

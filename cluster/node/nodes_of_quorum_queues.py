@@ -1,4 +1,4 @@
-"""What quorum queues are told of the nodes of the cluster. See `ClusterState`."""
+"""The `ClusterState` of a node in a cluster, for its quorum queues."""
 
 from typing import Protocol
 

@@ -18,7 +18,7 @@ only notice a pause of a few round trips.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from typing import Protocol
 
 from leveret.broker.amqp.errors import Fault
@@ -29,6 +29,7 @@ from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.groups import Groups
 from leveret.cluster.quorum.membership_record import Lead, QuorumMember, QuorumRecord, encode
+from leveret.cluster.quorum.queue_groups.cluster_state import ClusterState
 from leveret.cluster.raft.progress import REPLICATING, Progress
 from leveret.storage.metadata.metadata import MetadataError
 
@@ -58,18 +59,6 @@ class LedQueue(Protocol):
         """The members that the queue should have."""
 
 
-class Nodes(Protocol):
-    """The state of the cluster's nodes."""
-
-    @property
-    def running(self) -> Set[str]:
-        """The nodes that run."""
-
-    @property
-    def under_maintenance(self) -> Set[str]:
-        """Other nodes that should not have leaders."""
-
-
 class HandOver:
     """A leader that should be replaced. to: the next leader's node; empty: any other node."""
 
@@ -85,7 +74,7 @@ class Leadership:
     """The leaders on one node. declared: its queues, by group."""
 
     def __init__(
-        self, groups: Groups, declared: Mapping[int, LedQueue], nodes: Nodes, submit: Submit,
+        self, groups: Groups, declared: Mapping[int, LedQueue], nodes: ClusterState, submit: Submit,
         clock: Clock,
     ) -> None:  # fmt: skip
         self._groups = groups

@@ -8,8 +8,7 @@ texts of refusals are RabbitMQ's.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Set
-from typing import Protocol
+from collections.abc import Mapping
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.declarations.values import ChangePlacement
@@ -33,6 +32,7 @@ from leveret.cluster.quorum.membership_record import (
     ReplaceMember,
     encode,
 )
+from leveret.cluster.quorum.queue_groups.cluster_state import ClusterState
 from leveret.cluster.quorum.queue_groups.declared_group import DeclaredGroup
 from leveret.storage.metadata.metadata import MetadataError
 
@@ -50,14 +50,6 @@ class ChangeRefused(Exception):
     """The members are not changed, or not yet. The text says why."""
 
 
-class RunningNodes(Protocol):
-    """The state of the cluster's nodes."""
-
-    @property
-    def running(self) -> Set[str]:
-        """The nodes that run."""
-
-
 class Membership:
     """Changes the members of the quorum queues that are declared on a node.
 
@@ -66,7 +58,7 @@ class Membership:
 
     def __init__(
         self, node: str, declared: Mapping[int, DeclaredGroup], own: Mapping[int, GroupMember],
-        services: Services, cluster: RunningNodes,
+        services: Services, cluster: ClusterState,
     ) -> None:  # fmt: skip
         self._node = node
         self._own = own

@@ -25,8 +25,7 @@ A group is checked again when a link changes, and after some seconds, until it i
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Set
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
 
 from leveret.broker.runtime.clock import Clock, Timer
 from leveret.cluster.quorum.groups.group_frames import Announced, Damaged, Item
@@ -34,20 +33,13 @@ from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.groups import Groups
 from leveret.cluster.quorum.groups.wanted_members import node_of, number_of
 from leveret.cluster.quorum.membership_record import QuorumMember
+from leveret.cluster.quorum.queue_groups.cluster_state import ClusterState
 from leveret.cluster.quorum.queue_groups.declared_group import DeclaredGroup
 
 LOOK_MS = 5_000
 """How long until groups that are not settled are checked again."""
 
 logger = logging.getLogger("leveret.cluster")
-
-
-class ClusterNodes(Protocol):
-    """The state of the cluster's nodes."""
-
-    @property
-    def nodes(self) -> Set[str]:
-        """The members of the cluster, at least this node."""
 
 
 class OwnMembers:
@@ -57,7 +49,7 @@ class OwnMembers:
     """
 
     def __init__(
-        self, groups: Groups, declared: Mapping[int, DeclaredGroup], cluster: ClusterNodes,
+        self, groups: Groups, declared: Mapping[int, DeclaredGroup], cluster: ClusterState,
         clock: Clock, replace: Callable[[DeclaredGroup, QuorumMember], object],
     ) -> None:  # fmt: skip
         self._node = groups.node

@@ -13,7 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Set
 from random import random
-from typing import Any, Protocol
+from typing import Any
 
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import Definition, merged
@@ -36,6 +36,7 @@ from leveret.cluster.quorum.machine.effects import Expired
 from leveret.cluster.quorum.machine.peeking import peek
 from leveret.cluster.quorum.member_placement import NodeLoad, group_size, target_size
 from leveret.cluster.quorum.membership_record import QuorumRecord
+from leveret.cluster.quorum.queue_groups.cluster_state import ClusterState
 from leveret.cluster.quorum.queue_groups.dead_letters import LeaderDeadLetters
 from leveret.cluster.quorum.queue_groups.declared_group import (
     DeclaredGroup,
@@ -46,7 +47,7 @@ from leveret.cluster.quorum.queue_groups.machine_options import Rules
 from leveret.cluster.quorum.queue_groups.member_states import raft, raft_figures
 from leveret.cluster.quorum.queue_groups.membership import Membership
 from leveret.cluster.quorum.queue_groups.message_reading import read_message
-from leveret.cluster.quorum.queue_groups.node_states import KnownRuns, node_commands
+from leveret.cluster.quorum.queue_groups.node_states import node_commands
 from leveret.cluster.quorum.queue_groups.own_members import OwnMembers
 from leveret.cluster.quorum.queue_groups.reconciliation import Reconciliation
 from leveret.cluster.quorum.queue_groups.taking_over import TakingOver
@@ -60,26 +61,6 @@ GROUP_SIZE = 3
 """RabbitMQ's default size of a new group."""
 
 logger = logging.getLogger("leveret.cluster")
-
-
-class ClusterState(Protocol):
-    """The state of the cluster's nodes."""
-
-    @property
-    def nodes(self) -> Set[str]:
-        """The members of the cluster, at least this node."""
-
-    @property
-    def running(self) -> Set[str]:
-        """The nodes that run."""
-
-    @property
-    def under_maintenance(self) -> Set[str]:
-        """Other nodes that should not get new members."""
-
-    @property
-    def runs(self) -> KnownRuns | None:
-        """The incarnations of all nodes; None while this node does not know which nodes run."""
 
 
 class QuorumQueues(ReplicatedKind):
