@@ -207,11 +207,6 @@ def test_a_member_is_added_although_a_node_dies_meanwhile(cluster, dies):
     assert bodies(leader, queue, 2) == [b"1", b"2"]
 
 
-def removed(node, queue, other):
-    """Remove a member, which waits 20 s for a leader at the most; returns whether it is gone."""
-    return node._run_ctl("delete_member", queue, other.name).returncode == 0
-
-
 def test_members_stay_on_nodes_that_are_renamed(cluster):
     a, b, c = cluster
     declare(b, "renamed", b"1")
@@ -231,6 +226,6 @@ def test_members_stay_on_nodes_that_are_renamed(cluster):
         node.wait_for_log(" ready in")
     declare(c, "renamed", b"2")
     for other in (a, c):
-        b.wait_until(lambda other=other: removed(b, "renamed", other), f"{other.name} is removed")
+        b.ctl("delete_member", "renamed", other.name)
     assert shown(b, "renamed") == (b.name, [b.name])
     assert bodies(a, "renamed", 2) == [b"1", b"2"]

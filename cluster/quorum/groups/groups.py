@@ -495,11 +495,23 @@ class Groups:
     def _take_announced(self, node: str, item: Announced) -> None:
         member = self.members.get(item.group)
         if member is not None:
+            if self._is_of_renamed_node(member, item.member):
+                self.nodes.rename(item.group, {item.member: node})
+                self.members_changed(member)
             is_there = self.nodes.of(item.group, item.member) == node
             removed = announced(member, item.member, self.now_ms(), is_there=is_there)
             self.mark(member)
             if removed is not None:
                 self._send_raft_to(node, member.me, item.member, removed)
+
+    def _is_of_renamed_node(self, member: GroupMember, other: str) -> bool:
+        """Whether another member is to be removed, and its node has another name by now.
+
+        The record of the queue, which says where members are, no longer has it.
+        """
+        is_left = member.wanted is not None and other not in member.wanted.names
+        is_member = other in member.raft.state.log.configuration.members
+        return is_left and is_member and not self.reaches(self.nodes.of(member.group, other))
 
     # Groups and nodes
 

@@ -1,6 +1,8 @@
 """The nodes that the members of groups are on. A member's name has the node where it began.
 
-A node that is renamed keeps its members, so the records of their queues say where they are.
+A node that is renamed keeps its members, so the records of their queues say where they are. A
+member that an operator removes leaves the record at once, and its group later. Until then it may
+even be the leader, so it is still found where it was.
 """
 
 from collections.abc import Mapping
@@ -22,9 +24,10 @@ class MemberNodes:
 
     def rename(self, group: int, nodes: Mapping[str, str]) -> bool:
         """Some members of a group are on renamed nodes. Returns whether this is news."""
-        if self._renamed.get(group, {}) == nodes:
+        known = self._renamed.get(group, {})
+        if nodes.items() <= known.items():
             return False
-        self._renamed[group] = nodes
+        self._renamed[group] = {**known, **nodes}
         return True
 
     def forget(self, group: int) -> None:

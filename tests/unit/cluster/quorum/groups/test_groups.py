@@ -181,6 +181,37 @@ async def test_a_member_whose_node_got_another_name_since_learns_that_it_was_rem
         await until(lambda: removed)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_leader_whose_node_got_another_name_is_removed(tmp_path, restarts):
+    """The record, from which the others know where it is, no longer has it."""
+    async with GroupedNodes(tmp_path) as nodes:
+        a, b, c = NAMES
+        former = "former@127.0.0.1/3"
+        for name in NAMES:
+            groups = nodes.by_name[name].groups
+            groups.nodes.rename(1, {former: c})
+            groups.create(1, (a, b, former), former if name == c else name)
+        await nodes.led([1])
+        member = nodes.leader(1).groups.members[1]
+        if member.me != former:
+            assert member.raft.transfer_to(former, nodes.by_name[c].groups.now_ms()) is None
+            nodes.leader(1).groups.mark(member)
+        await until(lambda: nodes.by_name[c].leads(1))
+        if restarts:
+            await nodes.kill(b)
+            await nodes.start(b)
+        for node in nodes:
+            node.groups.nodes.rename(1, {})
+        nodes.want(1, a, b)
+        if restarts:
+            for name in (a, b):
+                nodes.by_name[c].groups.send_item(name, Announced(1, former))
+        await until(lambda: nodes.by_name[a].leads(1) or nodes.by_name[b].leads(1))
+        for name in (a, b):
+            state = nodes.by_name[name].groups.members[1].raft.state
+            await until(lambda state=state: state.log.configuration.members == (a, b))
+
+
 async def test_a_leader_that_learns_of_the_next_term_does_not_say_that_it_leads_in_it(tmp_path):
     async with GroupedNodes(tmp_path) as nodes:
         await nodes.create([1])
