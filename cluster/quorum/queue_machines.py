@@ -21,7 +21,7 @@ from leveret.cluster.quorum.machine.commands import (
 from leveret.cluster.quorum.machine.effects import Deliver, Effect, Effects, ForClient
 from leveret.cluster.quorum.machine.figures import MachineFigures, figures
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
-from leveret.cluster.quorum.machine.snapshots import Snapshot, restore
+from leveret.cluster.quorum.machine.snapshots import Snapshot, restored_in_steps
 
 FOR_THE_LEADER = 0
 FIGURES = b"figures"
@@ -114,9 +114,10 @@ class QueueMachines:
         """The machine of a group without entries."""
         return QueueMachine(QuorumMachine())
 
-    def restore(self, state: bytes) -> QueueMachine:
-        """The machine with this state. Raises SnapshotError."""
-        return QueueMachine(restore(state))
+    def restore(self, state: bytes) -> Iterator[QueueMachine | None]:
+        """Make the machine with this state, in short steps. Raises SnapshotError."""
+        for queue in restored_in_steps(state):
+            yield None if queue is None else QueueMachine(queue)
 
     def entries_of(self, effect: Effect) -> Sequence[int]:
         """The indexes of the entries that a client needs for an effect."""

@@ -224,6 +224,10 @@ class GroupLog:
 
     # Reading
 
+    def is_in_memory(self, group: int, index: int) -> bool:
+        """Whether an entry can be read without the disk."""
+        return index in self.groups[group].recent
+
     def read(self, group: int, first: int, last: int, bytes_max: int) -> list[bytes]:
         """Payloads of consecutive entries from the first one on. There is at least one.
 

@@ -54,8 +54,11 @@ class MachineKind(Protocol):
     def new(self) -> GroupMachine:
         """The machine of a group without entries."""
 
-    def restore(self, state: bytes) -> GroupMachine:
-        """The machine with this state. Raises ValueError."""
+    def restore(self, state: bytes) -> Iterator[GroupMachine | None]:
+        """Make the machine with this state, in short steps. Raises ValueError.
+
+        Yields None after each step, and the machine after the last one.
+        """
 
     def entries_of(self, effect: Effect) -> Sequence[int]:
         """The indexes of the entries that a client needs for an effect."""

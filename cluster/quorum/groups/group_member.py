@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from leveret.cluster.quorum.groups.apply_limits import APPLY_BYTES, APPLY_ENTRIES, ApplyLimits
 from leveret.cluster.quorum.groups.group_frames import (
     Answered,
     Attach,
@@ -33,11 +34,7 @@ from leveret.cluster.quorum.groups.group_machine import (
     MachineKind,
 )
 from leveret.cluster.quorum.groups.member_nodes import MemberNodes
-from leveret.cluster.quorum.groups.member_question import (
-    MEMBERS,
-    CurrentMembers,
-    encode_members,
-)
+from leveret.cluster.quorum.groups.member_question import MEMBERS, members_of
 from leveret.cluster.quorum.groups.member_tick import MemberTick, Times
 from leveret.cluster.quorum.groups.sessions import Session, Sessions
 from leveret.cluster.quorum.groups.wanted_members import WantedMembers, next_change, number_of
@@ -68,9 +65,6 @@ from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.group_log import GroupLog
 from leveret.storage.group_log.group_state import SnapshotName
 
-APPLIED_A_TURN = 2_000
-APPLY_BYTES = 1024 * 1024
-"""How many bytes of entries are read together to be applied."""
 STAND_LATER_MS = 10
 
 LinkChange = Callable[[RaftMember, str, int], None]
@@ -86,6 +80,7 @@ class MemberHost(Times, Protocol):
     kind: MachineKind
     node: str
     nodes: MemberNodes
+    limits: ApplyLimits
 
     def mark(self, member: "GroupMember") -> None:
         """Have `end_turn` called."""
@@ -280,14 +275,17 @@ class GroupMember:
     # Applying
 
     def _apply(self) -> None:
-        left = APPLIED_A_TURN
-        log = self.raft.state.log
-        while self.applied < self._commit and self._may_apply and left > 0:
+        limits, log = self._host.limits, self.raft.state.log
+        while self.applied < self._commit and not (self._is_reading or self.obstacle):
             first = self.applied + 1
-            last = min(self._commit, log.end_of_run(first))
+            last = min(self._commit, log.end_of_run(first), self.applied + APPLY_ENTRIES)
             if log.kind_of(first) != DATA:
                 self.applied = last
                 continue
+            if limits.reads <= 0 and not self._log.is_in_memory(self.group, first):
+                self._is_reading = True
+                limits.wait(self)
+                break
             try:
                 payloads = self._log.read(self.group, first, last, APPLY_BYTES)
                 for payload in payloads:
@@ -295,32 +293,37 @@ class GroupMember:
                     self.applied += 1  # GMB1
             except BeingRead as reading:
                 self._is_reading = True
+                limits.reads -= 1
                 reading.when_done(self._after_read)
-                return
+                break
             except StoreError as error:
                 self.lost_entry(error)
                 return
             except ValueError as error:
                 self.cannot_apply(error)
                 return
-            left -= len(payloads)
+            limits.applied(payloads)
+            if limits.is_reached:
+                break
         if self._is_serving:
             self._tell_effects()
         else:
             self._serve_if_ready()
-        if self.applied < self._commit and self._may_apply:
+        if self.applied < self._commit and not (self._is_reading or self.obstacle):
             self._host.mark(self)
-
-    @property
-    def _may_apply(self) -> bool:
-        return not self._is_reading and not self.obstacle
 
     def _after_read(self) -> None:
         """Apply entries that a thread has read. The data exist during this call only."""
         self._is_reading = False
+        self._host.limits.reads += 1
         if not self.damage:
             self._apply()
-            self._host.mark(self)
+        self._host.mark(self)
+
+    def may_read(self) -> None:
+        """Apply entries from disk in the next turn: fewer other members do so now."""
+        self._is_reading = False
+        self._host.mark(self)
 
     def _tell_effects(self) -> None:
         effects = self.machine.take_effects()
@@ -536,14 +539,8 @@ class GroupMember:
         self._host.send_item(session.node, told)
 
     def _answer(self, question: bytes) -> bytes:
-        return self._members() if question == MEMBERS else self.machine.answer(question)
-
-    def _members(self) -> bytes:
-        state = self.raft.state
-        is_committed = state.log.configuration_index <= state.commit
-        return encode_members(
-            CurrentMembers(state.log.configuration, is_committed, state.reaches_majority)
-        )
+        is_of_members = question == MEMBERS
+        return members_of(self.raft.state) if is_of_members else self.machine.answer(question)
 
     def read_entry(self, index: int) -> bytes:
         """Read an entry. Raises as `GroupLog.read`."""

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from leveret.broker.runtime.clock import Clock
 from leveret.cluster.links.services import GROUPS_SERVICE, Peer, ServiceRegistry
 from leveret.cluster.quorum.groups.announced_members import announced
+from leveret.cluster.quorum.groups.apply_limits import ApplyLimits
 from leveret.cluster.quorum.groups.awaited_groups import AwaitedGroups
 from leveret.cluster.quorum.groups.group_frames import (
     Announced,
@@ -56,7 +57,7 @@ from leveret.cluster.quorum.groups.link_watch import LinkWatch
 from leveret.cluster.quorum.groups.member_nodes import MemberNodes
 from leveret.cluster.quorum.groups.snapshot_receiving import SnapshotReceiving
 from leveret.cluster.quorum.groups.snapshot_sending import SnapshotSending
-from leveret.cluster.quorum.groups.stored_member import MemberSnapshots, stored_of
+from leveret.cluster.quorum.groups.stored_member import MemberSnapshots, restored_now, stored_of
 from leveret.cluster.quorum.groups.uses import GroupUse
 from leveret.cluster.quorum.groups.wakes import Wakes
 from leveret.cluster.quorum.groups.wanted_members import number_of
@@ -119,6 +120,7 @@ class Groups:
         self._outgoing: dict[str, list[bytes]] = {}
         self._outgoing_bytes: dict[str, int] = {}
         self._own: deque[Item] = deque()
+        self.limits = ApplyLimits()
         self._batch = 0
         self._written: dict[int, list[tuple[GroupMember, int]]] = {}
         self._wakes = Wakes(clock)
@@ -152,7 +154,7 @@ class Groups:
             return
         try:
             if data:
-                machine = self.kind.restore(data)
+                machine = restored_now(self.kind.restore(data))
             state.live = machine.live()
         except ValueError as error:
             obstacle = error
@@ -261,7 +263,7 @@ class Groups:
         written: list[tuple[GroupMember, int]] = []
         self._take_own()
         for _ in range(MEMBERS_A_TURN):
-            if not self._marked:
+            if not self._marked or self.limits.is_reached:
                 break
             member = self._marked.popleft()
             member.is_marked = False
@@ -272,6 +274,7 @@ class Groups:
                 continue
             if writes:
                 written.append((member, writes))
+        self.limits.end_turn()
         if written:
             self._batch += 1
             self._written[self._batch] = written

@@ -3,6 +3,7 @@
 import msgspec
 
 from leveret.cluster.raft.configuration import Configuration
+from leveret.cluster.raft.member_state import MemberState
 
 MEMBERS = b"members"
 """The bytes of the request."""
@@ -23,13 +24,16 @@ class CurrentMembers(msgspec.Struct, frozen=True, array_like=True):
     reaches_majority: bool
 
 
-def encode_members(members: CurrentMembers) -> bytes:
-    """Encode the answer."""
-    return msgspec.msgpack.encode(members)
+def members_of(state: MemberState) -> bytes:
+    """The leader's answer."""
+    is_committed = state.log.configuration_index <= state.commit
+    return msgspec.msgpack.encode(
+        CurrentMembers(state.log.configuration, is_committed, state.reaches_majority)
+    )
 
 
 def decode_members(data: bytes) -> CurrentMembers:
-    """The inverse of `encode_members`. Raises MembersError."""
+    """Decode the answer. Raises MembersError."""
     try:
         return _DECODER.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

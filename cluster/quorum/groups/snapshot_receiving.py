@@ -26,6 +26,7 @@ from leveret.cluster.quorum.groups.group_frames import (
 from leveret.cluster.quorum.groups.group_machine import GroupMachine, MachineKind
 from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.snapshot_sending import octets_of
+from leveret.cluster.quorum.groups.stored_member import restored
 from leveret.cluster.raft.configuration import decode_configuration
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.group_log import GroupLog
@@ -153,7 +154,7 @@ class SnapshotReceiving:
         try:
             if len(state) != offer.state_bytes:
                 raise ValueError(f"only {len(state)} of its {offer.state_bytes} bytes have arrived")
-            machine = self._machine_of(one, state)
+            machine = await self._machine_of(one, state)
             configuration = decode_configuration(offer.configuration)
             live = machine.live()
             snapshot = Snapshot(one.name, offer.configuration, state, live, offer.index)
@@ -175,12 +176,12 @@ class SnapshotReceiving:
         self._host.mark(member)
         self._end(one, Installed(offer.group, offer.transfer))
 
-    def _machine_of(self, one: _Receiving, state: bytes) -> GroupMachine:
+    async def _machine_of(self, one: _Receiving, state: bytes) -> GroupMachine:
         """The machine of a snapshot. Raises ValueError if a newer version has written it."""
         if not state:
             return self._host.kind.new()
         try:
-            return self._host.kind.restore(state)
+            return await restored(self._host.kind.restore(state))
         except ValueError:
             self._unreadable[one.offer.group] = one.name
             raise

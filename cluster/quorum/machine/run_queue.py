@@ -10,6 +10,7 @@ QM9  If there are no first runs, there are no blocks and no last runs either.
 QM10  Only the queue changes a run that was given to it, and only while the run is the head.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from leveret.cluster.quorum.machine.live_entries import intervals_of_indexes
@@ -158,8 +159,8 @@ class RunQueue:
             pack_runs(self._last),
         ]
 
-    def restore(self, pieces: list[bytes]) -> None:
-        """Restore the queue from its pieces."""
+    def restore(self, pieces: list[bytes]) -> Iterator[None]:
+        """Restore the queue from its pieces, one in each step."""
         self._first, self._at, self._last = unpack_runs(pieces[0]), 0, unpack_runs(pieces[-1])
         self._blocks = []
         self.count = self.bytes = self.expiring = 0
@@ -168,6 +169,7 @@ class RunQueue:
             runs = unpack_runs(data)
             self._blocks.append(Block(data, runs))
             self._count_runs(runs)
+            yield
         self._count_runs(self._last)
 
     def _count_runs(self, runs: list[Run]) -> None:

@@ -4,31 +4,37 @@
 
 The head is msgpack (`_Head`). The blocks are all runs of messages, in the order in which the head
 counts them: the queues of ready messages, delayed messages, dead letters by reason, and the
-messages that each consumer holds. A restored queue is the same in all respects: its own snapshot
+messages that each consumer holds. A block has at most `BLOCK_RUNS` runs, so that a snapshot is
+written and read in short steps. A restored queue is the same in all respects: its own snapshot
 has the same bytes. A million messages that were published one by one take about 16 MB. Until these
 are written, the snapshot shares them with the queue.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from struct import Struct
 from struct import error as StructError
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from leveret.cluster.quorum.machine.commands import Options
 from leveret.cluster.quorum.machine.consumers import Consumer
-from leveret.cluster.quorum.machine.effects import Outcome, Reason, Result
+from leveret.cluster.quorum.machine.delayed_messages import DelayedMessages
+from leveret.cluster.quorum.machine.effects import Outcome, Result
 from leveret.cluster.quorum.machine.held_runs import HeldRuns
 from leveret.cluster.quorum.machine.packed_runs import PackedRunsError, pack_runs, unpack_runs
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.ready_messages import Level
+from leveret.cluster.quorum.machine.run_queue import BLOCK_RUNS
 from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.quorum.machine.senders import Sender
 
 VERSION: Final = 1
 _START: Final = Struct("<BI")
 _LENGTH: Final = Struct("<I")
+
+Part = TypeVar("Part")
 
 
 class SnapshotError(ValueError):
@@ -72,6 +78,8 @@ class _Head(msgspec.Struct, array_like=True):
     """Everything except runs. A list of consumers has the sender and the number of each in turn.
 
     queues: how many blocks each queue of ready messages has; the first queue is of returned ones.
+    others: how many blocks the delayed messages have, the letters of each reason, and the messages
+    that each consumer holds.
     """
 
     applied: int
@@ -90,6 +98,7 @@ class _Head(msgspec.Struct, array_like=True):
     active: list[int]
     levels: list[int]
     queues: list[int]
+    others: list[int]
 
 
 class Snapshot:
@@ -100,11 +109,13 @@ class Snapshot:
     def __init__(self, machine: QuorumMachine) -> None:
         ready = machine.messages.ready
         queues = [queue.pieces() for queue in ready.queues()]
-        self._head = _ENCODER.encode(_head_of(machine, [len(pieces) for pieces in queues]))
         self._blocks = [block for pieces in queues for block in pieces]
         # Delayed and held runs and dead letters are not changed (QM11), so copies of the lists
         # suffice.
         self._runs: list[list[Run]] = [list(held) for held in _runs_beside_ready(machine)]
+        others = [-(-len(runs) // BLOCK_RUNS) for runs in self._runs]
+        head = _head_of(machine, [len(pieces) for pieces in queues], others)
+        self._head = _ENCODER.encode(head)
 
     def pieces(self) -> Iterator[bytes]:
         """The bytes, in pieces of some kilobytes."""
@@ -112,8 +123,9 @@ class Snapshot:
         for block in self._blocks:
             yield _LENGTH.pack(len(block)) + block
         for runs in self._runs:
-            block = pack_runs(runs)
-            yield _LENGTH.pack(len(block)) + block
+            for at in range(0, len(runs), BLOCK_RUNS):
+                block = pack_runs(runs[at : at + BLOCK_RUNS])
+                yield _LENGTH.pack(len(block)) + block
 
 
 def snapshot(machine: QuorumMachine) -> bytes:
@@ -123,6 +135,14 @@ def snapshot(machine: QuorumMachine) -> bytes:
 
 def restore(data: bytes) -> QuorumMachine:
     """The machine with the state of a snapshot. Raises SnapshotError."""
+    return next(machine for machine in restored_in_steps(data) if machine is not None)
+
+
+def restored_in_steps(data: bytes) -> Iterator[QuorumMachine | None]:
+    """Make the machine with the state of a snapshot, in steps that take less than a millisecond.
+
+    Yields None after each step, and the machine after the last one. Raises SnapshotError.
+    """
     try:
         version, length = _START.unpack_from(data)
         if version != VERSION:
@@ -131,11 +151,16 @@ def restore(data: bytes) -> QuorumMachine:
                 f"{VERSION}: update it"
             )
         head = _DECODER.decode(memoryview(data)[_START.size : _START.size + length])
-        blocks = _blocks_of(data, _START.size + length)
-        return _machine_of(head, blocks)
+        blocks = iter(_blocks_of(data, _START.size + length))
+        machine = QuorumMachine(head.options)
+        for _ in _restore_messages(machine, head, blocks):
+            yield None
+        if next(blocks, None) is not None:
+            raise SnapshotError("a snapshot of a quorum queue has more than the queue")
+        _restore_consumers(machine, head)
+        yield machine
     except (
         StructError, msgspec.MsgspecError, UnicodeDecodeError, PackedRunsError, LookupError,
-        StopIteration,
     ) as error:  # fmt: skip
         raise SnapshotError(f"a snapshot of a quorum queue is damaged: {error}") from error
 
@@ -152,7 +177,7 @@ def _blocks_of(data: bytes, at: int) -> list[bytes]:
     return blocks
 
 
-def _head_of(machine: QuorumMachine, queues: list[int]) -> _Head:
+def _head_of(machine: QuorumMachine, queues: list[int], others: list[int]) -> _Head:
     messages, consumers = machine.messages, machine.messages.consumers
     active = [consumers.active] if consumers.active is not None else []
     return _Head(
@@ -161,7 +186,7 @@ def _head_of(machine: QuorumMachine, queues: list[int]) -> _Head:
         sorted(machine.senders.ended.items()),
         [_sender_of(sender) for sender in machine.senders.known.values()],
         _names(consumers.subscribed), _names(consumers.in_service()), _names(active),
-        [level.level for level in messages.ready.levels], queues,
+        [level.level for level in messages.ready.levels], queues, others,
     )  # fmt: skip
 
 
@@ -197,51 +222,57 @@ def _runs_beside_ready(machine: QuorumMachine) -> Iterator[list[Run]]:
             yield consumer.held.runs
 
 
-def _machine_of(head: _Head, blocks: list[bytes]) -> QuorumMachine:
-    machine = QuorumMachine(head.options)
+def _restore_messages(
+    machine: QuorumMachine, head: _Head, blocks: Iterator[bytes]
+) -> Iterator[None]:
     machine.applied, machine.used_ms, machine.checked_ms = (
         head.applied, head.used_ms, head.checked_ms,
     )  # fmt: skip
     messages = machine.messages
     messages.now_ms, messages.position = head.now_ms, head.position
     messages.is_refusing = head.is_refusing
-    rest = iter(blocks)
-    _restore_ready(machine, head, rest)
-    for run in unpack_runs(next(rest)):
-        messages.delayed.add(run)
+    yield from _restore_ready(machine, head, blocks)
     messages.letters.died = head.died
-    for reason in Reason:
-        _hold(messages.letters.by_reason[reason], next(rest))
-    for stored in head.senders:
-        sender = _restored_sender(stored)
-        machine.senders.known[sender.sender] = sender
-        for consumer in sender.consumers.values():
-            _hold(consumer.held, next(rest))
-            messages.held_count += consumer.held.count
-            messages.held_bytes += consumer.held.bytes
-    if next(rest, None) is not None:
-        raise SnapshotError("a snapshot of a quorum queue has more than the queue")
+    machine.senders.known = {stored.sender: _restored_sender(stored) for stored in head.senders}
     machine.senders.ended = dict(head.ended)
-    _restore_consumers(machine, head)
-    return machine
+    holders = [
+        consumer.held
+        for sender in machine.senders.known.values()
+        for consumer in sender.consumers.values()
+    ]
+    others: list[DelayedMessages | HeldRuns] = [messages.delayed, *messages.letters.by_reason]
+    for part, count in _counted([*others, *holders], head.others):
+        for block in _next(blocks, count):
+            for run in unpack_runs(block):
+                part.add(run)
+            yield
+    for held in holders:
+        messages.held_count += held.count
+        messages.held_bytes += held.bytes
 
 
-def _restore_ready(machine: QuorumMachine, head: _Head, rest: Iterator[bytes]) -> None:
+def _restore_ready(machine: QuorumMachine, head: _Head, blocks: Iterator[bytes]) -> Iterator[None]:
     ready = machine.messages.ready
     ready.levels = [Level(level) for level in head.levels]
     ready.taken = head.taken
-    if len(head.queues) != 1 + len(head.levels):
-        raise SnapshotError("a snapshot of a quorum queue does not have all of its messages")
-    for queue, count in zip(ready.queues(), head.queues, strict=True):
-        queue.restore([next(rest) for _ in range(count)])
+    for queue, count in _counted(ready.queues(), head.queues):
+        yield from queue.restore(_next(blocks, count))
         ready.count += queue.count
         ready.bytes += queue.bytes
         ready.expiring += queue.expiring
 
 
-def _hold(held: HeldRuns, block: bytes) -> None:
-    for run in unpack_runs(block):
-        held.add(run)
+def _counted(parts: list[Part], counts: list[int]) -> Iterator[tuple[Part, int]]:
+    if len(parts) != len(counts):
+        raise SnapshotError("a snapshot of a quorum queue does not have all of its messages")
+    return zip(parts, counts, strict=True)
+
+
+def _next(blocks: Iterator[bytes], count: int) -> list[bytes]:
+    taken = list(islice(blocks, max(0, count)))
+    if len(taken) != count:
+        raise SnapshotError("a snapshot of a quorum queue is cut off")
+    return taken
 
 
 def _restored_sender(stored: _Sender) -> Sender:

@@ -149,7 +149,7 @@ def test_a_client_may_not_send_commands_of_leaders(machine):
 
 
 def test_a_member_that_comes_from_a_snapshot_is_equal(machine):
-    other = QueueMachines().restore(b"".join(machine.snapshot()))
+    *_, other = QueueMachines().restore(b"".join(machine.snapshot()))
     assert list(other.snapshot()) == list(machine.snapshot())
     assert other.live() == machine.live() == [(3, 3)]
     effects = other.attach(7, 0, {2: 0})

@@ -99,7 +99,7 @@ class KeepingKind:
         return KeepingMachine()
 
     def restore(self, state):
-        return KeepingMachine(msgspec.msgpack.decode(state, strict=False))
+        yield KeepingMachine(msgspec.msgpack.decode(state, strict=False))
 
     def entries_of(self, effect):
         return [effect[1]] if effect[0] == "kept" else []

@@ -1,9 +1,11 @@
 """Groups on three nodes with links and disks: leaders fall, members are away, files come and go."""
 
 import asyncio
+import itertools
 
 import pytest
 
+from leveret.cluster.quorum.groups.apply_limits import APPLY_ENTRIES, READS_MAX
 from leveret.cluster.quorum.groups.group_frames import (
     Announced,
     Find,
@@ -83,6 +85,27 @@ async def test_all_nodes_are_killed_and_go_on_with_what_was_committed(tmp_path):
         await nodes.equal([1])
         found = [client.got[index] for index in sorted(client.got)]
         assert found == [b"%d" % number for number in range(10, 100)] + [b"more"]
+
+
+async def test_members_together_apply_so_much_in_a_turn(tmp_path):
+    groups, added = range(1, 9), 1_000
+    node = GroupedNode(NAMES[0], tmp_path, {}, FILE_BYTES_MAX, KeepingKind())
+    for group in groups:
+        node.groups.create(group, [NAMES[0]])
+    clients = [Client(node, group) for group in groups]
+    for client in clients:
+        client.add(*[b"%d" % number for number in range(added)])
+    await until(lambda: all(client.is_done for client in clients))
+    await node.kill()
+    node = GroupedNode(NAMES[0], tmp_path, {}, FILE_BYTES_MAX, KeepingKind())
+    members = [node.groups.members[group] for group in groups]
+    applied = [0]
+    while applied[-1] < len(groups) * added:
+        await asyncio.sleep(0)
+        applied.append(sum(member.machine.added for member in members))
+    in_turns = [after - before for before, after in itertools.pairwise(applied)]
+    assert max(in_turns) <= (1 + READS_MAX) * APPLY_ENTRIES
+    await node.kill()
 
 
 async def test_a_member_that_was_away_catches_up_by_entries(tmp_path):

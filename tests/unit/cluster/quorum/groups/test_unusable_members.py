@@ -37,7 +37,7 @@ class NewerKind(KeepingKind):
         return NewerMachine()
 
     def restore(self, state):
-        return NewerMachine(msgspec.msgpack.decode(state, strict=False))
+        yield NewerMachine(msgspec.msgpack.decode(state, strict=False))
 
 
 class OlderKind(KeepingKind):

@@ -249,6 +249,18 @@ def test_a_snapshot_gives_the_queue_that_it_was_taken_of():
     assert snapshot(queue.machine) == state
 
 
+def test_a_snapshot_has_the_many_messages_that_a_consumer_holds():
+    queue = QueueByHand()
+    one = queue.client()
+    for _ in range(1_400):
+        one.publish(1)
+    one.consume(credit=1_300)
+    state = snapshot(queue.machine)
+    queue.machine = restore(state)
+    assert queue.machine.messages.held_count == 1_300
+    assert snapshot(queue.machine) == state
+
+
 def test_every_cut_of_a_snapshot_is_one_error():
     state = snapshot(a_used_queue().machine)
     for length in range(len(state)):
