@@ -4,15 +4,18 @@
 
 Each measurement has three fresh nodes. Without names all are made:
 
+    backlog      memory of each member of a queue with unread messages; a node comes back to it
+                 while a client publishes
     many         queues that are idle; their leader is killed; it starts again with messages in them
+    majority     all nodes are killed and start again, one after the other
     leader       the leader of one queue is killed, again and again, while a client of another node
                  publishes 200 messages a second
     suspended    the same for a leader that is suspended
-    majority     all nodes are killed and start again, one after the other
-    backlog      memory of each member of a queue with unread messages; a node comes back to it
-                 while a client publishes
     converted    a classic queue becomes a quorum queue while clients of another node publish 200
                  messages a second: without messages, with 20,000, and with all
+
+A figure has the load of the machine with it, and the longest turns of the nodes' event loops.
+`--tree` measures the compiled build of another source tree.
 """
 
 from __future__ import annotations
@@ -26,147 +29,90 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import pika
-from pika.adapters.blocking_connection import BlockingChannel
-
-from leveret.mgmt.ctl.client import Client
 
 from . import clusters, generator
-from .brokers import HOST
+from .brokers import THIS_TREE, Source
 from .clusters import Cluster, Node
-from .measure import cpu_seconds, exact_resident_bytes, tree
+from .failing_nodes import (
+    Turns,
+    client_of,
+    declare,
+    fill,
+    kill,
+    lag_of,
+    leader_of,
+    processor_seconds,
+    publish_to_each,
+    send,
+    start,
+    until,
+)
+from .measure import exact_resident_bytes, tree
 from .neighbours import Generator
 from .synchronising import p99_ms
 
-ARGUMENTS = {"x-queue-type": "quorum"}
 CLASSIC = {"x-queue-type": "classic"}
 IDLE_SECONDS = 10
 SETTLE_SECONDS = 3
-WAIT_SECONDS = 300
-POLL_SECONDS = 0.02
 PROBE_RATE = 200
-CATCH_UP_RATE = 50_000
+LAG_MAX = 100
+"""Entries that a member lacks while a client publishes, although it has caught up."""
 MIB = 1024 * 1024
-SIZE = 1024
 
 
-def until(happened: Callable[[], object], what: str) -> None:
-    """Wait for something. Raises GeneratorFailed."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not happened():
-        if time.monotonic() > deadline:
-            raise generator.GeneratorFailed(f"{what} took more than {WAIT_SECONDS} s")
-        time.sleep(POLL_SECONDS)
-
-
-def show(what: str, value: str, target: str) -> None:
+def show(what: str, value: str, target: str = "") -> None:
     """Print a figure and what it is to be."""
-    print(f"{what:70} {value:>24}   target: {target}", flush=True)
+    print(f"{what:70} {value:>24}   target: {target:10} load: {os.getloadavg()[0]:.1f}", flush=True)
 
 
-def channel_to(node: Node) -> BlockingChannel:
-    """A channel with confirms."""
-    parameters = pika.ConnectionParameters(HOST, node.port, heartbeat=0)
-    channel = pika.BlockingConnection(parameters).channel()
-    channel.confirm_delivery()
-    return channel
+def show_turns(turns: Turns) -> None:
+    """Print the longest turns since they were printed last."""
+    for number, longest in enumerate(turns.longest()):
+        if longest:
+            print(f"    longest turn of node {number}: {longest}", flush=True)
 
 
-def declare(node: Node, names: list[str], arguments: dict[str, str] = ARGUMENTS) -> None:
-    """Declare queues that a node leads, by default quorum queues."""
-    channel = channel_to(node)
-    for name in names:
-        channel.queue_declare(name, durable=True, arguments=arguments)
-    channel.connection.close()
-
-
-def send(node: Node, number: int) -> None:
-    """Send a signal to a node's process."""
-    assert node.process is not None
-    os.kill(node.process.pid, number)
-
-
-def kill(node: Node) -> None:
-    """Kill a node."""
-    send(node, signal.SIGKILL)
-    assert node.process is not None
-    node.process.wait()
-    node.process = None
-
-
-def start(node: Node) -> None:
-    """Start a node, and wait until it answers."""
-    node.start()
-    node.await_start()
-
-
-def shown(node: Node, queue: str) -> dict[str, Any]:
-    """A queue as a node shows it."""
-    client = Client(data_dir=node.home / "data", url="", username="", password="", timeout=60)
-    found: dict[str, Any] = client.get("queues", "/", queue)
-    return found
-
-
-def leader_of(cluster: Cluster, asked: Node, queue: str) -> Node:
-    """The node that leads a queue."""
-    names: list[str] = []
-
-    def is_known() -> bool:
-        names[:] = [shown(asked, queue).get("leader") or ""]
-        return bool(names[0])
-
-    until(is_known, f"the election for {queue}")
-    number = int(names[0].removeprefix("bench").partition("@")[0])
-    return cluster.nodes[number]
-
-
-def publish_to_each(node: Node, names: list[str]) -> float:
-    """Publish a message to each queue; returns the seconds until all are confirmed."""
-    since = time.monotonic()
-    channel = channel_to(node)
-    for name in names:
-        channel.basic_publish("", name, b"one", mandatory=True)
-    channel.connection.close()
-    return time.monotonic() - since
-
-
-def fill(program: Path, node: Node, names: list[str], count: int) -> None:
-    """Publish messages of 1 KB to queues in turn, with confirms."""
-    with tempfile.NamedTemporaryFile() as addresses:
-        addresses.write("".join(f"\t{name}\n" for name in names).encode())
-        addresses.flush()
-        words = [f"--host={HOST}", f"--port={node.port}", f"--count={count}", "--consumers=0"]
-        words += [f"--size={SIZE}", "--window=1000", "--durable", "--declared", "--limit=900"]
-        words += [f"--addresses={addresses.name}", "--copies=0"]
-        generator.run(program, words)
+def used_since(nodes: list[Node], before: list[float]) -> str:
+    """The processor time that each node has used since, as text."""
+    now = processor_seconds(nodes)
+    return " ".join(f"{after - spent:.1f}" for after, spent in zip(now, before, strict=True))
 
 
 def measure_many(program: Path, cluster: Cluster, options: argparse.Namespace) -> None:
     """Idle queues, the death of their leader, and its return."""
     names = [f"many-{number}" for number in range(options.queues)]
     first, second, third = cluster.nodes
+    turns = Turns(cluster.nodes)
     declare(first, names)
     time.sleep(SETTLE_SECONDS)
-    pids = [tree(node.process.pid) for node in cluster.nodes if node.process is not None]
-    before = [cpu_seconds(one) for one in pids]
+    show_turns(turns)
+    before = processor_seconds(cluster.nodes)
     time.sleep(IDLE_SECONDS)
-    used = [cpu_seconds(one) - spent for one, spent in zip(pids, before, strict=True)]
+    used = [
+        now - spent for now, spent in zip(processor_seconds(cluster.nodes), before, strict=True)
+    ]
     shares = " ".join(f"{one / IDLE_SECONDS:.1%}" for one in used)
     show(f"{options.queues:,} idle queues: cores of each node", shares, "1%")
-    fill(program, first, names, options.messages)
+    rate = fill(program, first, names, options.messages)
+    show(f"{options.messages:,} messages are published to them", f"{rate:,.0f}/s")
+    show_turns(turns)
+    before = processor_seconds([second, third])
     kill(first)
     show("their leader is killed: a message to each is confirmed after",
          f"{publish_to_each(second, names):.2f} s", "2 s")  # fmt: skip
+    show("processor time of the two others", f"{used_since([second, third], before)} s")
+    show_turns(turns)
     since = time.monotonic()
     start(first)
     ready = time.monotonic() - since
+    used_first = processor_seconds([first])[0]
+    show(f"it starts with {options.messages:,} messages in them: ready", f"{ready:.1f} s", "5 s")
+    show("processor time of the start", f"{used_first:.1f} s")
     kill(third)
     publish_to_each(second, names)
     caught_up = time.monotonic() - since
-    show(f"it starts with {options.messages:,} messages in them: ready", f"{ready:.1f} s", "5 s")
     show("and has caught up, so that the third node may die", f"{caught_up:.1f} s", "20 s")
+    show_turns(turns)
 
 
 def longest_waits(
@@ -236,30 +182,32 @@ def measure_majority(program: Path, cluster: Cluster, options: argparse.Namespac
 
 def measure_backlog(program: Path, cluster: Cluster, options: argparse.Namespace) -> None:
     """Memory of a long queue, and a member that comes back to it."""
-    first, second, third = cluster.nodes
-    declare(first, ["long"])
-    fill(program, first, ["long"], 1000)
-    pids = [tree(node.process.pid) for node in cluster.nodes if node.process is not None]
+    nodes, count = cluster.nodes, options.messages
+    turns = Turns(nodes)
+    declare(nodes[0], ["long"])
+    fill(program, nodes[0], ["long"], 1000)
+    pids = [tree(node.process.pid) for node in nodes if node.process is not None]
     before = [exact_resident_bytes(one) for one in pids]
-    fill(program, first, ["long"], options.messages)
-    memory = [exact_resident_bytes(one) for one in pids]
-    grown = " ".join(f"{now / MIB:.0f}" for now in memory)
-    show(f"{options.messages:,} unread messages of 1 KB: MiB of each node", grown, "250")
-    show("of which before", " ".join(f"{one / MIB:.0f}" for one in before), "")
-    _measure_confirms(program, cluster, options.messages)
-    kill(third)
-    fill(program, first, ["long"], options.messages)
-    start(third)
+    rate = fill(program, nodes[0], ["long"], count)
+    grown = " ".join(f"{exact_resident_bytes(one) / MIB:.0f}" for one in pids)
+    show(f"{count:,} unread messages of 1 KB: MiB of each node", grown, "250")
+    show("of which before", " ".join(f"{one / MIB:.0f}" for one in before))
+    show("they are published at", f"{rate:,.0f}/s")
+    show_turns(turns)
+    _measure_return(program, cluster, count, turns)
+    kill(nodes[2])
+    fill(program, nodes[0], ["long"], count)
+    start(nodes[2])
     since = time.monotonic()
-    kill(second)
-    publish_to_each(first, ["long"])
-    rate = options.messages / (time.monotonic() - since)
-    show(f"a node was away for {options.messages:,} messages: catches up at", f"{rate:,.0f}/s",
-         "50,000/s")  # fmt: skip
+    kill(nodes[1])
+    publish_to_each(nodes[0], ["long"])
+    seconds = time.monotonic() - since
+    show("the same without a client: it catches up at", f"{count / seconds:,.0f}/s", "50,000/s")
+    show_turns(turns)
 
 
-def _measure_confirms(program: Path, cluster: Cluster, count: int) -> None:
-    """The p99 of confirms while a node that was away catches up."""
+def _measure_return(program: Path, cluster: Cluster, count: int, turns: Turns) -> None:
+    """A node that was away catches up while a client publishes."""
     first, _, third = cluster.nodes
     kill(third)
     fill(program, first, ["long"], count)
@@ -271,19 +219,24 @@ def _measure_confirms(program: Path, cluster: Cluster, count: int) -> None:
         since = time.time()
         third.await_start()
         started = time.time()
-        time.sleep(count / CATCH_UP_RATE)
+        until(lambda: (lag_of(first, "long", 2) or count) < LAG_MAX, "catching up")
+        ended = time.time()
     finally:
         probe.stop()
     samples = probe.result["samples"]
     quiet = p99_ms(samples, (since - SETTLE_SECONDS, since))
-    busy = p99_ms(samples, (started, started + count / CATCH_UP_RATE))
-    show("p99 of confirms before and meanwhile", f"{quiet:.1f}, {busy:.1f} ms", "twice")
+    busy = p99_ms(samples, (started, ended))
+    rate = count / (ended - started)
+    show(f"a node was away for {count:,} messages: catches up at", f"{rate:,.0f}/s", "50,000/s")
+    show("p99 of 1,000 confirms a second before and meanwhile", f"{quiet:.1f}, {busy:.1f} ms",
+         "twice")  # fmt: skip
+    show_turns(turns)
 
 
 def measure_converted(program: Path, cluster: Cluster, options: argparse.Namespace) -> None:
     """The longest wait for a confirm while a queue is converted."""
     first, second, _ = cluster.nodes
-    client = Client(data_dir=first.home / "data", url="", username="", password="", timeout=600)
+    client = client_of(first)
     for count in (0, 20_000, options.messages):
         name = f"converted-{count}"
         declare(first, [name], CLASSIC)
@@ -306,8 +259,8 @@ def measure_converted(program: Path, cluster: Cluster, options: argparse.Namespa
 
 
 MEASUREMENTS = {
-    "many": measure_many, "leader": measure_leader, "suspended": measure_suspended,
-    "majority": measure_majority, "backlog": measure_backlog,
+    "backlog": measure_backlog, "many": measure_many, "majority": measure_majority,
+    "leader": measure_leader, "suspended": measure_suspended,
     "converted": measure_converted,
 }  # fmt: skip
 
@@ -319,11 +272,13 @@ def main() -> None:
     parser.add_argument("--queues", type=int, default=1000)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=20, help="leaders that are killed")
+    parser.add_argument("--tree", type=Path, help="the source tree to measure")
     options = parser.parse_args()
+    source = Source(tree=options.tree.resolve()) if options.tree else THIS_TREE
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         program = generator.build(generator.SOURCE, Path(directory) / "load")
         for name in options.names or MEASUREMENTS:
-            with clusters.leveret() as cluster:
+            with clusters.leveret(source) as cluster:
                 time.sleep(SETTLE_SECONDS)
                 MEASUREMENTS[name](program, cluster, options)
 
