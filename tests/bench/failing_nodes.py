@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pika
-from pika.adapters.blocking_connection import BlockingChannel
 
 from leveret.mgmt.ctl.client import Client
 
@@ -45,17 +44,10 @@ def until(happened: Callable[[], object], what: str) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def channel_to(node: Node) -> BlockingChannel:
-    """A channel with confirms."""
-    parameters = pika.ConnectionParameters(HOST, node.port, heartbeat=0)
-    channel = pika.BlockingConnection(parameters).channel()
-    channel.confirm_delivery()
-    return channel
-
-
 def declare(node: Node, names: list[str], arguments: dict[str, str] = ARGUMENTS) -> None:
     """Declare queues that a node leads, by default quorum queues."""
-    channel = channel_to(node)
+    parameters = pika.ConnectionParameters(HOST, node.port, heartbeat=0)
+    channel = pika.BlockingConnection(parameters).channel()
     for name in names:
         channel.queue_declare(name, durable=True, arguments=arguments)
     channel.connection.close()
@@ -116,14 +108,9 @@ def lag_of(asked: Node, queue: str, number: int) -> int | None:
     return None
 
 
-def publish_to_each(node: Node, names: list[str]) -> float:
-    """Publish a message to each queue; returns the seconds until all are confirmed."""
-    since = time.monotonic()
-    channel = channel_to(node)
-    for name in names:
-        channel.basic_publish("", name, b"one", mandatory=True)
-    channel.connection.close()
-    return time.monotonic() - since
+def publish_to_each(program: Path, node: Node, names: list[str]) -> float:
+    """Publish a message to each queue at once; returns the seconds until all are confirmed."""
+    return _publish(program, node, names, len(names))
 
 
 def fill(program: Path, node: Node, names: list[str], count: int) -> float:
@@ -131,10 +118,14 @@ def fill(program: Path, node: Node, names: list[str], count: int) -> float:
 
     Returns how many were confirmed in a second.
     """
-    since = time.monotonic()
+    in_a_row = IN_A_ROW if len(names) > 1 else 1
+    return count / _publish(program, node, [name for name in names for _ in range(in_a_row)], count)
+
+
+def _publish(program: Path, node: Node, keys: list[str], count: int) -> float:
+    """Publish messages with these keys in turn; returns the seconds until all are confirmed."""
     with tempfile.NamedTemporaryFile() as addresses, tempfile.NamedTemporaryFile() as properties:
-        rows = [f"\t{name}\n" * (IN_A_ROW if len(names) > 1 else 1) for name in names]
-        addresses.write("".join(rows).encode())
+        addresses.write("".join([f"\t{key}\n" for key in keys]).encode())
         addresses.flush()
         properties.write(encoded("varied", True))
         properties.flush()
@@ -142,8 +133,9 @@ def fill(program: Path, node: Node, names: list[str], count: int) -> float:
         words += [f"--size={SIZE_MIN}", f"--vary={SIZE_VARIES}", "--window=1000", "--durable"]
         words += ["--declared", f"--limit={WAIT_SECONDS}", "--copies=0"]
         words += [f"--addresses={addresses.name}", f"--properties={properties.name}"]
+        since = time.monotonic()
         generator.run(program, words)
-    return count / (time.monotonic() - since)
+        return time.monotonic() - since
 
 
 def processor_seconds(nodes: list[Node]) -> list[float]:

@@ -99,7 +99,7 @@ def measure_many(program: Path, cluster: Cluster, options: argparse.Namespace) -
     before = processor_seconds([second, third])
     kill(first)
     show("their leader is killed: a message to each is confirmed after",
-         f"{publish_to_each(second, names):.2f} s", "2 s")  # fmt: skip
+         f"{publish_to_each(program, second, names):.2f} s", "2 s")  # fmt: skip
     show("processor time of the two others", f"{used_since([second, third], before)} s")
     show_turns(turns)
     since = time.monotonic()
@@ -109,7 +109,7 @@ def measure_many(program: Path, cluster: Cluster, options: argparse.Namespace) -
     show(f"it starts with {options.messages:,} messages in them: ready", f"{ready:.1f} s", "5 s")
     show("processor time of the start", f"{used_first:.1f} s")
     kill(third)
-    publish_to_each(second, names)
+    publish_to_each(program, second, names)
     caught_up = time.monotonic() - since
     show("and has caught up, so that the third node may die", f"{caught_up:.1f} s", "20 s")
     show_turns(turns)
@@ -161,7 +161,7 @@ def measure_majority(program: Path, cluster: Cluster, options: argparse.Namespac
     """All nodes are killed, and start again."""
     names = [f"majority-{number}" for number in range(100)]
     declare(cluster.nodes[0], names)
-    publish_to_each(cluster.nodes[1], names)
+    publish_to_each(program, cluster.nodes[1], names)
     for number in range(3):
         for node in cluster.nodes:
             send(node, signal.SIGKILL)
@@ -173,11 +173,11 @@ def measure_majority(program: Path, cluster: Cluster, options: argparse.Namespac
         first.await_start()
         second.await_start()
         since = time.monotonic()
-        publish_to_each(second, names)
+        publish_to_each(program, second, names)
         show("all nodes are killed: two of three have leaders after their start in",
              f"{time.monotonic() - since:.2f} s", "always")  # fmt: skip
         start(third)
-        publish_to_each(third, names)
+        publish_to_each(program, third, names)
 
 
 def measure_backlog(program: Path, cluster: Cluster, options: argparse.Namespace) -> None:
@@ -200,7 +200,7 @@ def measure_backlog(program: Path, cluster: Cluster, options: argparse.Namespace
     start(nodes[2])
     since = time.monotonic()
     kill(nodes[1])
-    publish_to_each(nodes[0], ["long"])
+    publish_to_each(program, nodes[0], ["long"])
     seconds = time.monotonic() - since
     show("the same without a client: it catches up at", f"{count / seconds:,.0f}/s", "50,000/s")
     show_turns(turns)
