@@ -108,8 +108,8 @@ def _homes(directory: str) -> list[Path]:
 
 
 @contextlib.contextmanager
-def leveret(source: Source = THIS_TREE) -> Iterator[Cluster]:
-    """Run a cluster of Leveret."""
+def leveret(source: Source = THIS_TREE, settings: str = "") -> Iterator[Cluster]:
+    """Run a cluster of Leveret. settings: lines of its configuration files."""
     ports, link_ports = ([brokers.free_port(0) for _ in range(NODES)] for _ in range(2))
     names = [f"bench{number}@{HOST}" for number in range(NODES)]
     listed = _found_by_list(
@@ -122,7 +122,7 @@ def leveret(source: Source = THIS_TREE) -> Iterator[Cluster]:
             _homes(directory), names, ports, link_ports, strict=True
         ):
             config = home / "leveret.conf"
-            config.write_text(shared_settings(home, HOST, brokers.free_port(0)) + listed)
+            config.write_text(shared_settings(home, HOST, brokers.free_port(0)) + listed + settings)
             command = [*source.words, "--bind", HOST, "--config", str(config), "--node", name]
             command += ["--port", str(port), "--cluster-port", str(link_port)]
             command += ["--management-port", "0", "--prometheus-port", "0"]
