@@ -65,8 +65,6 @@ from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.group_log import GroupLog
 from leveret.storage.group_log.group_state import SnapshotName
 
-STAND_LATER_MS = 10
-
 LinkChange = Callable[[RaftMember, str, int], None]
 """A method of `RaftMember` about the link to another member."""
 
@@ -497,7 +495,6 @@ class GroupMember:
         if self.damage:
             return
         if self.raft.is_to_stand(now_ms) and not self._host.may_stand(self):
-            self._host.wake_at(now_ms + STAND_LATER_MS, self.wake)
             return
         try:
             if self._tick.is_due(now_ms):

@@ -27,6 +27,7 @@ from leveret.cluster.links.services import GROUPS_SERVICE, Peer, ServiceRegistry
 from leveret.cluster.quorum.groups.announced_members import announced
 from leveret.cluster.quorum.groups.apply_limits import ApplyLimits
 from leveret.cluster.quorum.groups.awaited_groups import AwaitedGroups
+from leveret.cluster.quorum.groups.election_limit import ElectionLimit
 from leveret.cluster.quorum.groups.group_frames import (
     Announced,
     Answered,
@@ -73,8 +74,6 @@ FRAME_BYTES = 256 * 1024
 """A frame is sent before the end of the turn when it has this many bytes."""
 MEMBERS_A_TURN = 200
 """How many members end their turn in one turn of the loop. This takes some milliseconds."""
-STANDING_MAX, STANDING_MS = 50, 200
-"""How many members are in an election at once. One that takes longer is not counted."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -125,8 +124,7 @@ class Groups:
         self._written: dict[int, list[tuple[GroupMember, int]]] = {}
         self._wakes = Wakes(clock)
         self._watch = LinkWatch(self, clock)
-        self._standing: dict[GroupMember, int] = {}
-        """The members that are in an election, and when it started."""
+        self._elections = ElectionLimit(self)
         self.sending = SnapshotSending(self)
         self.receiving = SnapshotReceiving(self)
         links.register(GROUPS_SERVICE, self)
@@ -184,7 +182,7 @@ class Groups:
         """
         member = self.members.pop(group)
         member.removed()
-        self._standing.pop(member, None)
+        self._elections.forget(member)
         if is_replaced:
             self._awaited.nodes[group] = member.watchers
         self.sending.removed(member)
@@ -289,21 +287,8 @@ class Groups:
                 member.synced(writes)
 
     def may_stand(self, member: GroupMember) -> bool:
-        """Whether a member may start an election: not too many others are in one.
-
-        When a node that led very many groups dies, all elections at once would take longer than
-        each of them waits for answers, and would start again and again.
-        """
-        now_ms = self.now_ms()
-        standing = self._standing
-        if len(standing) >= STANDING_MAX:
-            for other, since_ms in list(standing.items()):
-                if other.raft.campaign is None or now_ms - since_ms > STANDING_MS:
-                    del standing[other]
-        if len(standing) >= STANDING_MAX:
-            return False
-        standing[member] = now_ms
-        return True
+        """Whether a member may start an election; else its `wake` is called when it may."""
+        return self._elections.may_stand(member)
 
     def wake_at(self, at_ms: int, wake: Callable[[int], object]) -> int:
         """Call back with the current time, at this time or later. Returns the number to cancel."""
