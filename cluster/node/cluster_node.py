@@ -27,6 +27,7 @@ from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.pending_in_task import in_task
 from leveret.broker.services.services import Services
 from leveret.cluster.discovery.cleanup import CleanUp
+from leveret.cluster.links.addresses import ADDRESSES_FILE
 from leveret.cluster.links.configured_links import make_links
 from leveret.cluster.links.links import Links
 from leveret.cluster.links.services import METADATA_SERVICE
@@ -277,6 +278,8 @@ class ClusterNode(LogListener):
         except ValueError as error:
             raise ClusterError(str(error)) from None
         members = self._members.declared
+        if definitions.damaged and not members and self.links.known_addresses:
+            raise ClusterError(self._cluster_is_lost())
         self.links.set_cluster(cluster_id_of(self._services.parameters))
         try:
             await self.links.start()
@@ -294,6 +297,16 @@ class ClusterNode(LogListener):
                 await self._first_start.run()
         next_start.forget(self._data_dir)
         self._clean_up.start()
+
+    def _cluster_is_lost(self) -> str:
+        """Why it does not start: alone, it would refuse the others and lack their queues."""
+        others = ", ".join(sorted(self.links.known_addresses))
+        return (
+            f"node {self.name} has lost its last declarations, and is in no cluster by those that "
+            f"are left, but knows {others}. Move its data directory away, remove it from its "
+            "cluster with leveretctl forget_cluster_node on another node, and join it again. If it "
+            f"was in no cluster, remove {self._data_dir / ADDRESSES_FILE}"
+        )
 
     async def stop(self) -> None:
         """Leave the running nodes; the clients' connections are closed."""

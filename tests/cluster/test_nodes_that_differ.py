@@ -5,6 +5,7 @@ before anything else.
 """
 
 import shutil
+import signal
 
 import pytest
 
@@ -122,3 +123,21 @@ def test_the_data_directory_of_another_node_under_another_name(start):
     assert f"but {a.name} disagrees" in c.log or f"but {b.name} disagrees" in c.log
     declare(b, "unharmed")
     assert queues(a) == {"unharmed"}
+
+
+def test_a_node_that_has_lost_its_cluster_with_other_declarations_does_not_start(start, tmp_path):
+    a = start("a")
+    a.stop()
+    shutil.copy(a.data_dir / "metadata.sqlite", tmp_path)
+    a.start()
+    b = start("b")
+    b.join(a)
+    declare(b, "kept")
+    a.stop(signal.SIGKILL)
+    (a.data_dir / "metadata.sqlite-wal").unlink()
+    shutil.copy(tmp_path / "metadata.sqlite", a.data_dir)
+    a.start(waits=False)
+    assert a.wait_for_end() != 0
+    assert "metadata.sqlite: the last changes are missing" in a.log
+    assert f"is in no cluster by those that are left, but knows {b.name}" in a.log
+    assert queues(b) == {"kept"}
