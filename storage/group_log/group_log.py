@@ -190,7 +190,7 @@ class GroupLog:
         if not self._pending:
             return []
         pending, self._pending = self._pending, []
-        record, places = encode_group_record(self.number, [one.encoded for one in pending])
+        pieces, places = encode_group_record(self.number, [one.encoded for one in pending])
         places = [offset + place for place in places]
         at = 0
         for state, item, encoded in pending:
@@ -201,7 +201,7 @@ class GroupLog:
         self.number += 1
         file.records += 1
         file.messages += len(places)
-        return [record]
+        return pieces
 
     # Payloads in memory
 
