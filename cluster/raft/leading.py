@@ -73,6 +73,10 @@ class Leading:
         self._removed = _removed_by_the_last_change(state)
         self._quorum_lost_ms = self._transfer_ms = self._quiet_ms = 0
         self._is_told_to_take = False
+        self._sent: Entries | None = None
+        """The last message of this round: most members get the same one, which the service then
+        encodes once.
+        """
         self._set_members()
         self._append(TERM_START, [b""])
         self.check_quorum()
@@ -137,6 +141,7 @@ class Leading:
             if is_current and one.next < wanted and one.member in self.state.linked:
                 wanted = one.next
         log.forget_payloads(wanted)
+        self._sent = None
 
     def _send_entries(self, one: Progress) -> None:
         state = self.state
@@ -163,21 +168,30 @@ class Leading:
     def _send(self, one: Progress, payloads: list[bytes]) -> None:
         """Send entries, or a message without any if there are no payloads."""
         state = self.state
-        log = state.log
         first, size = one.next, 0
-        term, kind = 0, DATA
-        if payloads:
-            term, kind = log.term_of(first), log.kind_of(first)
-            for payload in payloads:
-                size += len(payload)
-        previous = first - 1
-        message = Entries(
-            state.group, state.term, previous, log.term_of(previous), state.commit, term, kind,
-            payloads,
-        )  # fmt: skip
+        for payload in payloads:
+            size += len(payload)
+        message = self._sent
+        if (
+            message is None
+            or message.previous_index != first - 1
+            or len(message.payloads) != len(payloads)
+            or message.commit != state.commit
+        ):
+            message = self._sent = self._entries(first, payloads)
         one.sent(first + len(payloads) - 1, size)
         one.told = min(state.commit, one.next - 1)
         state.send(one.member, message)
+
+    def _entries(self, first: int, payloads: list[bytes]) -> Entries:
+        """The message with these entries. RF3: its other fields follow from the first index."""
+        state = self.state
+        log = state.log
+        term, kind = (log.term_of(first), log.kind_of(first)) if payloads else (0, DATA)
+        return Entries(
+            state.group, state.term, first - 1, log.term_of(first - 1), state.commit, term, kind,
+            payloads,
+        )  # fmt: skip
 
     def entries_read(self, member: str, first: int, payloads: list[bytes]) -> None:
         """Send the entries that the service has read for a member (`Read`)."""

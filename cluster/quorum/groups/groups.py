@@ -118,6 +118,9 @@ class Groups:
         self.call_soon: Callable[[Callable[[], None]], object] = self._loop.call_soon
         self._outgoing: dict[str, list[bytes]] = {}
         self._outgoing_bytes: dict[str, int] = {}
+        self._encoded_message: Message | None = None
+        self._encoded = b""
+        """The last message that was sent in this turn. A leader sends most to two members."""
         self._own: deque[Item] = deque()
         self.limits = ApplyLimits()
         self._batch = 0
@@ -279,6 +282,7 @@ class Groups:
             self.log.when_synced(self, self._batch)  # GT1
         for node in list(self._outgoing):
             self._flush(node)
+        self._encoded_message, self._encoded = None, b""
 
     def confirm(self, first: int, holder: object) -> None:
         """The writes of a turn are on disk."""
@@ -305,7 +309,11 @@ class Groups:
         self._send_raft_to(self.nodes.of(message.group, to), sender, to, message)
 
     def _send_raft_to(self, node: str, sender: str, to: str, message: Message) -> None:
-        fields = encode_fields(message)
+        if message is self._encoded_message:
+            fields = self._encoded
+        else:
+            fields = self._encoded = encode_fields(message)
+            self._encoded_message = message
         self._send(node, raft_head(sender, to, len(VERSION) + len(fields)) + VERSION, fields)
 
     def send_item(self, node: str, item: Item) -> None:
