@@ -1,6 +1,7 @@
 """Adapts the state machine of a queue to the interface for groups (groups/group_machine.py)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -9,11 +10,11 @@ from leveret.cluster.quorum.delivery_windows import DeliveryWindows
 from leveret.cluster.quorum.effect_bytes import decode_effects, encode_effects
 from leveret.cluster.quorum.entry_parts import needed_parts
 from leveret.cluster.quorum.machine.commands import (
+    RUN_FIELDS,
     ClientCommand,
     CommandError,
     Enqueue,
     Tick,
-    check_size,
     decode_entry,
     encode_command,
     entry_of,
@@ -24,6 +25,8 @@ from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.snapshots import Snapshot, restored_in_steps
 
 FOR_THE_LEADER = 0
+MESSAGE_BYTES_MIN: Final = 5
+"""The flags and the length of a message in a run (remote_queues/message_runs.py)."""
 FIGURES = b"figures"
 """A client's request for `MachineFigures`."""
 
@@ -69,7 +72,7 @@ class QueueMachine:
         entry = entry_of(command, wall_ms)
         decoded = decode_entry(entry)
         if isinstance(decoded.command, Enqueue):
-            check_size(decoded.command, len(entry) - decoded.messages_at)
+            _check_size(decoded.command.runs, len(entry) - decoded.messages_at)
         elif not isinstance(decoded.command, ClientCommand):
             raise CommandError("a client of a quorum queue has sent a command of leaders")
         return entry
@@ -143,6 +146,20 @@ class QueueMachines:
     def decode(self, data: bytes) -> list[Effect]:
         """The inverse of `encode`. Raises EffectError."""
         return decode_effects(data)
+
+
+def _check_size(runs: list[int], octets: int) -> None:
+    """Check that this many bytes can contain the messages of a publish. Raises CommandError.
+
+    Messages that differ have a run each, so this is here, where it is compiled.
+    """
+    needed = 0
+    for at in range(0, len(runs), RUN_FIELDS):
+        needed += runs[at] * (MESSAGE_BYTES_MIN + runs[at + 1])
+    if needed > octets:
+        raise CommandError(
+            f"the messages of a publish to a quorum queue need {needed} bytes, and it has {octets}"
+        )
 
 
 def decode_figures(data: bytes) -> MachineFigures:

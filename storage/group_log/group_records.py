@@ -107,9 +107,7 @@ class _LargeGroupRecord(LargeRecord):
         return [self._encode(), *_with_checksums(self._payloads)]
 
 
-def encode_group_record(
-    number: int, items: list[EncodedItem]
-) -> tuple[list[LogRecord], list[int]]:
+def encode_group_record(number: int, items: list[EncodedItem]) -> tuple[list[LogRecord], list[int]]:
     """The pieces of a record, and the offset of each payload in it.
 
     The log joins all pieces of a batch. Payloads that are joined here were copied three times.

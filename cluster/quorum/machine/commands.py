@@ -239,10 +239,6 @@ class TakeOver(Command, frozen=True, tag=26):
     place: TakenPlace
 
 
-MESSAGE_BYTES_MIN = 5
-"""The flags and the length of a message in a run (remote_queues/message_runs.py)."""
-
-
 class EnqueuedRun(msgspec.Struct, frozen=True, gc=False):
     """Consecutive messages of an `Enqueue` that are alike.
 
@@ -339,17 +335,6 @@ def decode_entry(entry: bytes) -> Entry:
     else:
         _check(command, len(entry) - end)
     return Entry(now_ms, command, end)
-
-
-def check_size(command: Enqueue, octets: int) -> None:
-    """Check that this many bytes can contain the messages of a publish. Raises CommandError."""
-    needed, runs = 0, command.runs
-    for at in range(0, len(runs), RUN_FIELDS):
-        needed += runs[at] * (MESSAGE_BYTES_MIN + runs[at + 1])
-    if needed > octets:
-        raise CommandError(
-            f"the messages of a publish to a quorum queue need {needed} bytes, and it has {octets}"
-        )
 
 
 def _check_runs(runs: list[int]) -> None:
