@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from leveret.cluster.links.services import GROUPS_SERVICE
-from leveret.cluster.quorum.groups.group_frames import Damaged, Find, encode_item, encode_raft
+from leveret.cluster.quorum.groups.group_frames import Damaged, encode_item, encode_raft
 from leveret.cluster.raft.messages import Acknowledgement, Entries, encode_message
 from leveret.cluster.raft.status import NoLeader, status
 from tests.patience import until
@@ -240,21 +240,28 @@ async def test_a_member_that_fails_in_a_round_of_snapshots_stops_alone(tmp_path,
         (node, *_) = nodes
         await until(lambda: all(one.applied for one in node.groups.members.values()))
         monkeypatch.setattr(node.groups.members[1].machine, "snapshot", None)
-        monkeypatch.setattr(node.groups.members[2].raft, "snapshot_taken", None)
+        second = node.groups.members[2]
+        snapshot = second.machine.snapshot
+
+        def snapshot_older_than_another():
+            second.raft.state.log.snapshot_index = second.applied + 1
+            return snapshot()
+
+        monkeypatch.setattr(second.machine, "snapshot", snapshot_older_than_another)
         assert await node.store.rounds.free_space([1, 2, 3])
         damaged = [group for group, one in node.groups.members.items() if one.damage]
         assert damaged == [1, 2]
         assert node.groups.members[3].raft.state.log.snapshot_index
 
 
-async def test_an_item_that_fails_delays_no_other_group(tmp_path, monkeypatch, caplog):
+async def test_an_item_that_fails_delays_no_other_group(tmp_path, caplog):
     async with GroupedNodes(tmp_path) as nodes:
         await nodes.create([1, 2])
         await nodes.led([2])
         client = Client(nodes.leader(2), 2)
         groups = nodes.leader(2).groups
-        groups.members[1].watch = None
-        groups.send_item(groups.node, Find(1))
+        groups.lost = None
+        groups.send_item(groups.node, Damaged(1, groups.members[1].me))
         client.add(b"of another group")
         await until(lambda: client.is_done)
-    assert "quorum queue group 1 drops a Find of this node" in caplog.text
+    assert "quorum queue group 1 drops a Damaged of this node" in caplog.text
