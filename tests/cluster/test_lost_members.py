@@ -85,6 +85,24 @@ def test_a_member_whose_files_are_gone_gets_everything_again(cluster):
     assert_has_everything(c, [a, b], "files", b"1", b"2")
 
 
+def test_a_member_with_a_damaged_entry_gets_everything_again(cluster):
+    a, b, c = cluster
+    declare(a, "damaged", b"1", b"the second message")
+
+    def with_message():
+        files = (c.data_dir / "log").glob("*.log")
+        return [path for path in files if b"the second message" in path.read_bytes()]
+
+    c.wait_until(with_message, "it has the message")
+    c.stop(signal.SIGKILL)
+    (path,) = with_message()
+    path.write_bytes(path.read_bytes().replace(b"the second message", b"the secont message"))
+    c.start()
+    line = f"the member of quorum queue 'damaged' in vhost '/' on node {c.name} has lost its data"
+    a.wait_until(lambda: line in a.log + b.log, "it is replaced")
+    assert_has_everything(c, [a, b], "damaged", b"1", b"the second message")
+
+
 def test_members_that_all_nodes_have_lost_begin_again(cluster):
     a, b, c = cluster
     declare(a, "all", b"1")

@@ -99,15 +99,15 @@ class Membership:
             raise ChangeRefused(f"node {node} has no member of the queue: they are on {nodes}")
         if member.damage:
             raise ChangeRefused(f"the member on node {node} cannot be used: {member.damage}")
-        if member.is_catching_up and len(queue.record.members) > 1:
+        others = ", ".join(one for one in queue.record.nodes if one != node)
+        if member.is_catching_up and others:
             raise ChangeRefused(
-                f"the member on node {node} is new and lacks messages: recover the queue from "
-                f"another one of its members, which are on {nodes}"
+                f"the member on node {node} is new and lacks messages: recover the queue from its "
+                f"member on {others}"
             )
         now_s = asyncio.get_running_loop().time
         if await self._is_led(queue, now_s() + ELECTION_SECONDS_MAX):
             raise ChangeRefused(f"the queue has a leader, on node {queue.use.leader}, and works")
-        others = ", ".join(one for one in queue.record.nodes if one != node)
         logger.error(
             "%r will continue with only its member on node %s: its members on %s are removed, and "
             "messages that only these have are lost", queue.queue, node, others or "no other nodes",

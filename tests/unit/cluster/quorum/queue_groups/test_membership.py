@@ -16,7 +16,10 @@ SERVICES = SimpleNamespace(vhosts={"/": SimpleNamespace(queues={"q": QUEUE})})
     ("member", "reason"),
     [
         (SimpleNamespace(damage="its file is damaged"), "its file is damaged"),
-        (SimpleNamespace(damage="", is_catching_up=True), "is new and lacks messages"),
+        (
+            SimpleNamespace(damage="", is_catching_up=True),
+            "lacks messages: .* from its member on b, c",
+        ),
         (None, "node a has no member of the queue: they are on b, c"),
     ],
     ids=["damaged", "new", "none"],
