@@ -139,6 +139,12 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
         circle = self.circle(place)
         return next(one for one in (*circle[-2::-1], place) if one.is_alive)
 
+    def living_after(self, member: Member | None) -> tuple[Member, ...]:
+        """The living members in ring order: the right neighbour of this one first, itself last."""
+        place = None if member is None else self.place_of(member)
+        places = self.places if place is None else self.circle(place)
+        return tuple([one.member for one in places if one.is_alive])
+
     def sender_or_heir(self, place: Place) -> Place:
         """The place that acknowledges a member's broadcasts: its own, or that of its heir."""
         return place if place.is_alive else self.right_of(place)

@@ -97,7 +97,8 @@ class ReplicatedDeclarations:
     """A `DeclarationLog`, and a `Service` of links.
 
     local: declares before there is a replication. view: the last one installed in this run; None
-    until the node has joined. listener: see log_listener.py.
+    until the node has joined. partitioned_from: the running nodes on other sides. listener: see
+    log_listener.py.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class ReplicatedDeclarations:
         listener: LogListener,
     ) -> None:
         self.view: View | None = None
+        self.partitioned_from: tuple[str, ...] = ()
         self._listener = listener
         self._registry = registry
         self._sync = sync
@@ -327,6 +329,7 @@ class ReplicatedDeclarations:
             case Discarded():
                 self._discarded = output
             case PartitionedFrom():
+                self.partitioned_from = output.names
                 self._listener.partitioned(output.names)
             case WriteCompanions():
                 self._history.write_companions(output.companions)

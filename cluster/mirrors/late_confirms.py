@@ -4,13 +4,15 @@ A queue is checked four times in each net_ticktime. A state that is the same in 
 checks has lasted for a net_ticktime; publishing itself records nothing. Each node checks its own
 part:
 
-    a member        members on nodes that are linked and in another view: the cluster is
-                    partitioned, and their side has a record of its own. The links may have been
-                    down for too short a time for the ring to notice. Members that three checks
-                    find are declared dead, by the oldest of the other members
+    a member        members on linked nodes of other sides of a partition, which have a record of
+                    their own. The links may have been down for too short a time for the ring to
+                    notice. Members that three checks find are declared dead, by the oldest of the
+                    other members
     the leader      the publish that has waited longest. The log names the mirrors that have not
                     kept it, and a mirror that has made no progress for twice as long is declared
-                    dead, like one that does not answer
+                    dead, like one that does not answer. Of several it is the first one behind the
+                    leader in the ring: the others may have waited for it, so they have as much
+                    time again
     a mirror        decisions that cannot be applied. After three quarters of a net_ticktime the
                     leader is asked for the messages, even if their sender could still send them,
                     and again after as much time. The log says what they wait for
@@ -24,7 +26,7 @@ Checks are counted, not time, so that the time of a suspension does not count.
 Pure: a check gets the facts, and returns its findings, which the replica carries out in order.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from leveret.cluster.gm.group import Died, Member
@@ -40,8 +42,8 @@ down, so it has twice the time of a silent one.
 """
 
 LOOKS_UNTIL_GIVEN_UP: Final = 2
-"""Checks after which a member on a linked node in another view is given up. A node that was left
-out of a view for a moment is back by then.
+"""Checks after which a member on the other side of a partition is given up: an autoheal that ends
+the partition at once gives up fewer.
 """
 
 LOOKS_UNTIL_ASKED: Final = 3
@@ -51,16 +53,16 @@ LOOKS_UNTIL_ASKED: Final = 3
 class Facts(NamedTuple):
     """The facts that this node knows about one queue.
 
-    member: the one of this node. living: all members. apart: those on nodes in other views, if it
-    is this node that reports them. leader_node: where the queue is led. kept: the state of the
-    mirrors, if this node leads. waiting: the reason why the mirror on this node makes no progress.
-    has_gone_round: if this node is to lead, whether its first broadcast has passed around the ring.
-    owed: the number of the first publish of this node for which the leader owes a confirm. senders:
-    the linked nodes by their sender numbers.
+    member: the one of this node. living: all members, in ring order from its right neighbour on.
+    apart: those on other sides of a partition, if it is this node that reports them. leader_node:
+    where the queue is led. kept: the state of the mirrors, if this node leads. waiting: the reason
+    why the mirror on this node makes no progress. has_gone_round: if this node is to lead, whether
+    its first broadcast has passed around the ring. owed: the number of the first publish of this
+    node for which the leader owes a confirm. senders: the linked nodes by their sender numbers.
     """
 
     member: Member | None
-    living: frozenset[Member]
+    living: tuple[Member, ...]
     apart: tuple[Member, ...]
     leader_node: str
     kept: KeptTurns | None
@@ -148,8 +150,8 @@ class LateConfirms:
         if facts.member is None or looks % LOOKS_IN_TICK_TIME != LOOKS_UNTIL_GIVEN_UP:
             return []
         warnings = [
-            f"the member on node {member.node} is given up: its node is linked, and has not run "
-            "with this one for a while"
+            f"the member on node {member.node} is given up: the cluster is partitioned, and its "
+            "node is on another side"
             for member in apart
         ]
         return [*warnings, Died(apart, facts.member)]
@@ -162,7 +164,7 @@ class LateConfirms:
         behind = {} if kept is None else kept.behind()
         self._kept = {member: self._kept.get(member) or Unchanged() for member in behind}
         for member, turn in behind.items():
-            self._kept[member].look(turn)
+            self._kept[member].look((turn, facts.living))
         self.is_late = looks >= LOOKS_IN_TICK_TIME
         if kept is None or not looks:
             return []
@@ -175,22 +177,17 @@ class LateConfirms:
         return findings
 
     def _give_up(self, facts: Facts, behind: dict[Member, int]) -> list[Finding]:
-        """Declare mirrors dead that have made no progress for too long."""
-        stuck = [
-            member
-            for member in behind
-            if member in facts.living
-            and (looks := self._kept[member].looks)
-            and looks % LOOKS_MAX == 0
-        ]
-        if facts.member is None or not stuck:
+        """Declare a mirror dead that has made no progress for too long."""
+        looks = {member: self._kept[member].looks for member in behind}
+        stuck = (one for one in facts.living if looks.get(one) and not looks[one] % LOOKS_MAX)
+        first = next(stuck, None)
+        if facts.member is None or first is None:
             return []
-        warnings = [
-            f"the mirror on node {member.node} is given up: it has made no progress for twice "
+        warning = (
+            f"the mirror on node {first.node} is given up: it has made no progress for twice "
             "net_ticktime, although its node is linked"
-            for member in stuck
-        ]
-        return [*warnings, Died(tuple(stuck), facts.member)]
+        )
+        return [warning, Died((first,), facts.member)]
 
     # A mirror
 
@@ -245,7 +242,7 @@ def _waits_for_mirrors_only(kept: KeptTurns) -> bool:
     return kept.first is not None and kept.first.is_logged and not kept.is_in_doubt
 
 
-def _reasons(kept: KeptTurns, behind: dict[Member, int], living: frozenset[Member]) -> str:
+def _reasons(kept: KeptTurns, behind: dict[Member, int], living: Collection[Member]) -> str:
     """The reasons for which the publish that has waited longest waits."""
     first = kept.first
     assert first is not None, "something waits"

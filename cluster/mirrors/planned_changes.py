@@ -106,17 +106,18 @@ class RunningView:
 
     def lives(self, member: Member) -> bool:
         """Whether the node of a member is in the view, in the same run as the member."""
-        return self._has(member.node, member.incarnation)
-
-    def is_apart(self, peer: Peer) -> bool:
-        """Whether this node is in a view, and a linked one is not in it."""
-        return self._node in self.nodes.running and not self._has(peer.name, peer.incarnation)
-
-    def _has(self, node: str, incarnation: int) -> bool:
         view = self._log.view
         return view is not None and any(
-            one.name == node and one.incarnation == incarnation for one in view.members
+            one.name == member.node and one.incarnation == member.incarnation
+            for one in view.members
         )
+
+    def is_apart(self, peer: Peer) -> bool:
+        """Whether a linked node is on another side of a partition.
+
+        A node that was only left out of the view, and is about to be taken back, is not.
+        """
+        return peer.name in self._log.partitioned_from
 
 
 class PlannedChanges(Actor):

@@ -420,7 +420,7 @@ class Replica(Flushable):
     def look(self, apart: Set[str] = frozenset()) -> None:
         """Look for late confirms; called every quarter of a net_ticktime.
 
-        apart: the linked nodes that are in other views.
+        apart: the linked nodes that are on other sides of a partition.
         """
         record = self.record
         if record is None:
@@ -444,7 +444,7 @@ class Replica(Flushable):
         is_next = record.leader == self.member and mirror is not None
         is_owed = self.publishing.is_owed and self.queue.leader is not None
         return late_confirms.Facts(
-            self.member, frozenset([one.id for one in record.members]), parted,
+            self.member, record.group.living_after(self.member), parted,
             record.home, None if leading is None else leading.kept,
             None if mirror is None else mirror.waiting,
             self._steps.has_gone_round if is_next else None,

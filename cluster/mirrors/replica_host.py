@@ -47,7 +47,7 @@ class ReplicaHost:
         wall_offset_ms: int = 0,
         is_apart: Callable[[Peer], bool] = lambda peer: False,
     ) -> None:
-        """is_apart: whether a linked node is in another view than this one."""
+        """is_apart: whether a linked node is on another side of a partition."""
         self.node = node
         self.incarnation = incarnation
         self.remote_queues = remote_queues
@@ -82,7 +82,7 @@ class ReplicaHost:
 
     @property
     def apart(self) -> frozenset[str]:
-        """The linked nodes that are in other views: the cluster is partitioned."""
+        """The linked nodes that are on other sides of a partition."""
         return frozenset([peer.name for peer in self.peers.values() if self._is_apart(peer)])
 
     def send(self, node: str, pieces: Sequence[bytes]) -> None:

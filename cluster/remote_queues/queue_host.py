@@ -154,7 +154,7 @@ class QueueHost(Flushable):
     def look(self, *, is_apart: bool) -> None:
         """Give up the queues that are not declared here at two looks in a row.
 
-        is_apart: the other node is in another view.
+        is_apart: the other node is on another side of a partition.
         """
         awaited = frozenset(self._awaited if is_apart else ())
         for number in awaited & self._awaited_at_last_look:

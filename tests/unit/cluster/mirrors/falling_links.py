@@ -6,8 +6,8 @@ when it comes to the mark at the end of its line, and a link returns when both h
 use the next link while the other has just noticed the end of the one before, or sends into nothing.
 
 Some lines are slow, and any frame may be so late that a node does what it does when confirms are
-late (late_confirms.py). A node may be left out of the view of the others for a while, though it is
-linked. Records are one log, which each node applies at its own pace. What members
+late (late_confirms.py). The others may believe for a while that a node is on another side of a
+partition. Records are one log, which each node applies at its own pace. What members
 ask for is made in the order in which it was asked. An entry is stable when all nodes have applied
 it. Nodes also start again, with nothing, and leaders hand over. A node that should mirror the queue
 and does not, joins.
@@ -70,8 +70,8 @@ class FallingLinks(MirroredNodes):
     """Nodes and links. ways: frames between two nodes that are on their way. connected: the pairs
     whose link has not fallen. log: all records; applied: how many of them each node has applied.
 
-    asked: changes that are not made yet. wanted: how many members there are to be. left_out: a node
-    that the others have no longer in their view, for a while.
+    asked: changes that are not made yet. wanted: how many members there are to be. parted: a node
+    that the others believe to be on another side of a partition, for a while.
     """
 
     def __init__(self, names, chance):
@@ -83,7 +83,7 @@ class FallingLinks(MirroredNodes):
         self.asked = deque()
         self.wanted = chance.randint(2, len(names))
         self.may_lead_unsynchronised = chance.random() < 0.3
-        self.left_out = ""
+        self.parted = ""
         self._waiting = {}
         self._chance = chance
         super().__init__(*names)
@@ -93,7 +93,7 @@ class FallingLinks(MirroredNodes):
             node.name, node.incarnation, node.services, node.queues,
             lambda listener: self._when_stable(node.name, listener),
             lambda vhost, queue: self.mirroring,
-            is_apart=lambda peer: peer.name == self.left_out,
+            is_apart=lambda peer: peer.name == self.parted,
         )  # fmt: skip
         node.replicas = Replicas(
             host, node.links,
@@ -317,14 +317,14 @@ class Life:
             [self._publish] * 16 + [self._fall] * 8 + [self._link] * 10 + [self._consume] * 2
             + [self._settle_some] * 4 + [nodes.pass_time] * 2 + [nodes.plan] * 4
             + [nodes.tell_stable] * 2 + [self._look] * 4
-            + [self._synchronise, self._start_again, self._hand_over, self._leave_out]
+            + [self._synchronise, self._start_again, self._hand_over, self._part]
         )  # fmt: skip
         for _ in range(self.chance.randint(50, 400)):
             if self.chance.random() < 0.26:
                 self.chance.choice(rare)()
             else:
                 self._go_on()
-        nodes.left_out = ""
+        nodes.parted = ""
         nodes.settle()
 
     def check(self):
@@ -412,8 +412,8 @@ class Life:
             node.replicas.look()
             node.loop.run()
 
-    def _leave_out(self):
-        self.nodes.left_out = self.chance.choice(("", *self.names))
+    def _part(self):
+        self.nodes.parted = self.chance.choice(("", *self.names))
 
     def _start_again(self):
         if self._starts:

@@ -66,7 +66,7 @@ class MirroredNodes(Nodes):
         self.settle()
 
     def is_apart(self, name, peer):
-        """Whether two linked nodes are in different views."""
+        """Whether two linked nodes are on different sides of a partition."""
         return False
 
     def submitted(self, name, change):

@@ -1,7 +1,7 @@
 """Members of one ring on two sides of a partition that goes on: each side has a record of its own.
 
-Their nodes may be linked again before a ring has noticed anything, and then stay linked, but they
-are in different views. A change that one side makes does not reach the other.
+Their nodes may be linked again before a ring has noticed anything, and then stay linked. A change
+that one side makes does not reach the other.
 """
 
 import pytest
@@ -59,8 +59,8 @@ def test_each_side_goes_on_without_the_members_of_the_other(nodes, caplog):
     assert [one.id.node for one in nodes.record.members] == [A, B]
     assert [one.id.node for one in nodes.alone_record.members] == [C]
     assert warnings(caplog) == [
-        f"mirrored queue 'q' in vhost '/': the member on node {node} is given up: its node is "
-        "linked, and has not run with this one for a while"
+        f"mirrored queue 'q' in vhost '/': the member on node {node} is given up: the cluster is "
+        "partitioned, and its node is on another side"
         for node in (C, A, B)
     ]
 
@@ -93,7 +93,7 @@ def test_a_mirror_whose_leader_knows_it_no_longer_leads_on_its_own_side(nodes, m
     assert publisher.confirmed == [1]
 
 
-def test_a_member_whose_node_is_soon_back_in_the_view_lives(nodes):
+def test_a_member_of_a_partition_that_ends_soon_lives(nodes):
     nodes.part(C)
     look(nodes, LOOKS_UNTIL_GIVEN_UP)
     nodes.meet()

@@ -47,7 +47,7 @@ def test_a_leader_that_waits_for_its_own_disk_gives_no_mirror_up():
     kept = KeptTurns(NeverSafe(), lambda: None)
     kept.joined(mirror, turn=5)
     kept.when_kept(5, True, Publisher(), 1, None)
-    facts = Facts(leader, frozenset((leader, mirror)), (), A, kept, None, None, None, {})
+    facts = Facts(leader, (mirror, leader), (), A, kept, None, None, None, {})
     late = LateConfirms()
     assert [late.look(facts) for _ in range(LOOKS_MAX + 1)] == [
         *([[]] * LOOKS_IN_TICK_TIME),
@@ -81,6 +81,26 @@ def test_a_mirror_that_keeps_nothing_is_named_and_then_given_up(nodes, monkeypat
     look(nodes, 1)
     assert nodes.by_name[A].replicas.late_count == 0
     assert warnings(caplog)[-1].endswith("confirms continue")
+
+
+def test_a_mirror_behind_the_one_that_is_given_up_has_as_much_time_again(
+    nodes, monkeypatch, caplog
+):
+    """In the ring, b comes after c, and may have waited for it."""
+    lose(nodes, monkeypatch, C, A, frames.KEPT)
+    with monkeypatch.context() as lossy:
+        lose(nodes, lossy, B, A, frames.KEPT)
+        publisher = published(nodes, A)
+        look(nodes, LOOKS_MAX + 1)
+    assert nodes.record.on(C) is None
+    look(nodes, LOOKS_MAX - 1)
+    member = nodes.record.on(B).id
+    kept = nodes.replica(A).leading.kept
+    kept.kept(member, kept.first.turn)
+    nodes.make_stable()
+    look(nodes, LOOKS_MAX + 1)
+    assert publisher.confirmed == [1]
+    assert nodes.record.on(B).id == member
 
 
 def test_a_mirror_that_keeps_little_is_not_given_up(nodes, monkeypatch):

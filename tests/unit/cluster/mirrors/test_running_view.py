@@ -14,7 +14,10 @@ VIEW = messages.View(messages.NO_VIEW, (messages.ViewMember("a", 3), messages.Vi
 
 @pytest.fixture
 def node():
-    log = SimpleNamespace(view=VIEW, is_coordinator=True, when_stable=lambda callback: callback())
+    log = SimpleNamespace(
+        view=VIEW, partitioned_from=(), is_coordinator=True,
+        when_stable=lambda callback: callback(),
+    )  # fmt: skip
     states = SimpleNamespace(under_maintenance=frozenset("b"), is_under_maintenance=False)
     return SimpleNamespace(log=log, states=states, view=RunningView(log, states, "a"))
 
@@ -40,17 +43,14 @@ def test_a_member_lives_while_its_node_is_there_in_the_same_life(node, member, l
     assert node.view.lives(member) is lives
 
 
-@pytest.mark.parametrize(
-    ("name", "incarnation", "is_apart"), [("b", 5, False), ("b", 6, True), ("c", 3, True)]
-)
-def test_a_linked_node_is_apart_if_its_present_run_is_not_in_the_view(
-    node, name, incarnation, is_apart
-):
-    assert node.view.is_apart(SimpleNamespace(name=name, incarnation=incarnation)) is is_apart
+def test_a_node_is_apart_while_a_partition_is_known_and_not_while_it_is_only_left_out(node):
+    linked = SimpleNamespace(name="c", incarnation=3)
+    assert not node.view.is_apart(linked)
+    node.log.partitioned_from = ("c",)
+    assert node.view.is_apart(linked)
 
 
 def test_a_node_that_is_in_no_view_sees_no_node(node):
     node.log.view = None
-    assert not node.view.is_apart(SimpleNamespace(name="b", incarnation=5))
     assert node.view.nodes.running == frozenset()
     assert not node.view.lives(Member("a", 3, 1))
