@@ -52,7 +52,7 @@ class GroupStore:
         log.register(self.log)
 
     async def free_space(self) -> None:
-        """Give back what kept files have of entries that snapshots of now would not need."""
+        """Free the space in kept files of entries that current snapshots would not need."""
         kept = self._kept.numbers
         if self._source is not None and kept:
             in_kept = [

@@ -16,7 +16,6 @@ QC2. Each run of a publisher is confirmed or refused, once (Q2; commands.py).
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
 
 from leveret.broker.amqp.errors import (
@@ -42,7 +41,6 @@ from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.contract.status import CoarseCounts, QueueFigures
-from leveret.broker.runtime.clock import Timer
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor
@@ -71,6 +69,7 @@ from leveret.cluster.quorum.client.group_client import (
 from leveret.cluster.quorum.client.group_service import GroupService
 from leveret.cluster.quorum.client.holders import POSITION_MASK
 from leveret.cluster.quorum.client.led_figures import LedFigures
+from leveret.cluster.quorum.client.length_requests import LengthRequests
 from leveret.cluster.quorum.client.question import Question
 from leveret.cluster.quorum.client.told_effects import tell
 from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
@@ -85,9 +84,6 @@ logger = logging.getLogger("leveret.cluster")
 
 BEGIN_MS = 5000
 """RabbitMQ's `START_CLUSTER_TIMEOUT`."""
-NO_LENGTH = QueueLength(0, 0)
-LENGTH_MS = 1000
-"""How long a passive declare waits for earlier requests, and for the leader."""
 
 
 class OwnNode(NamedTuple):
@@ -105,28 +101,6 @@ class OwnNode(NamedTuple):
     shows_zero: bool = True
 
 
-class LengthQuestion(NamedTuple):
-    """A request for the length that waits for earlier commands. last, sender: of the last one.
-
-    timer: answers with the known numbers. It refers to the queue.
-    """
-
-    last: int
-    sender: int
-    answer: Answer[QueueLength]
-    timer: Timer
-
-    def give(self, length: QueueLength) -> None:
-        """Answer."""
-        self.timer.cancel()
-        self.answer.give(length)
-
-    def refuse(self, error: Exception) -> None:
-        """Answer with an error."""
-        self.timer.cancel()
-        self.answer.refuse(error)
-
-
 class QuorumQueueClient(Actor):
     """The `QueueClient` of a quorum queue.
 
@@ -141,7 +115,6 @@ class QuorumQueueClient(Actor):
         "_gathered",
         "_group",
         "_hold",
-        "_known_length",
         "_lengths",
         "_node",
         "_owner",
@@ -208,8 +181,7 @@ class QuorumQueueClient(Actor):
         self._consumers: dict[Consumer, ClientConsumer] = {}
         self._credited: dict[ClientConsumer, None] = {}
         self._begun: list[Question] = []
-        self._lengths: list[LengthQuestion] = []
-        self._known_length = NO_LENGTH if service.is_new else None
+        self._lengths = LengthRequests(self._group, owner.clock, service.is_new)
 
     def __repr__(self) -> str:
         return f"quorum {self._what}"
@@ -242,8 +214,8 @@ class QuorumQueueClient(Actor):
         begun, self._begun = self._begun, []
         for question in begun:
             question.give(None)
-        if self._lengths:
-            self._ask_lengths()
+        if self._lengths.waiting:
+            self._lengths.look(self._service)
         self._turns.wake(self)
 
     def leader_lost(self) -> None:
@@ -253,8 +225,8 @@ class QuorumQueueClient(Actor):
     def told(self, session: int, effects: list[Effect], entries: Mapping[int, bytes]) -> None:
         """Take effects of the leader for this client. entries: those that deliveries refer to."""
         tell(self._group, session, effects, entries)
-        if self._lengths:
-            self._ask_lengths()
+        if self._lengths.waiting:
+            self._lengths.look(self._service)
         self._turns.wake(self)
 
     # Publishing
@@ -375,36 +347,7 @@ class QuorumQueueClient(Actor):
         """The numbers of messages and consumers. Does not count as use of the queue."""
         self._gathered.flush()
         self._turns.wake(self)
-        timer = self._clock.call_later_ms(
-            LENGTH_MS, lambda: answer.give(self._known_length or NO_LENGTH)
-        )
-        self._lengths.append(LengthQuestion(self._group.last, self._group.sender, answer, timer))
-        self._ask_lengths()
-
-    def _ask_lengths(self) -> None:
-        """Send requests whose earlier commands are done. Without a leader, answer known numbers.
-
-        After a restart none are known, and the leader may soon be.
-        """
-        lengths, self._lengths = self._lengths, []
-        for question in lengths:
-            if not self._group.is_led and self._known_length is not None:
-                question.give(self._known_length)
-            elif self._group.is_led and self._group.has_done(question.last, question.sender):
-                self._ask_length(question)
-            elif not question.answer.is_given:
-                self._lengths.append(question)
-
-    def _ask_length(self, question: LengthQuestion) -> None:
-        asked: Answer[QueueLength] = Answer()
-        self._service.ask_length(asked)
-        asked.when_given(lambda: self._length_answered(asked, question))
-
-    def _length_answered(self, asked: Answer[QueueLength], question: LengthQuestion) -> None:
-        # If the leader is gone, the known numbers are as good as those of the next one.
-        with suppress(Fault):
-            self._known_length = asked.result()
-        question.give(self._known_length or NO_LENGTH)
+        self._lengths.add(answer, self._service)
 
     def purge(self, answer: Answer[int]) -> None:
         """Drop all ready messages. Answers with their number."""
@@ -554,9 +497,7 @@ class QuorumQueueClient(Actor):
         self._credited.clear()
         for command in self._group.close():
             command.queue_ended(self.gone, is_deleted)
-        lengths, self._lengths = self._lengths, []
-        for question in lengths:
-            question.refuse(self.gone)
+        self._lengths.refuse(self.gone)
         begun, self._begun = self._begun, []
         for one in begun:
             one.refuse(self.gone)

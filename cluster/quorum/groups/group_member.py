@@ -33,11 +33,12 @@ from leveret.cluster.quorum.groups.group_machine import (
     GroupMachine,
     MachineKind,
 )
+from leveret.cluster.quorum.groups.member_changes import MemberChanges
 from leveret.cluster.quorum.groups.member_nodes import MemberNodes
 from leveret.cluster.quorum.groups.member_question import MEMBERS, members_of
 from leveret.cluster.quorum.groups.member_tick import MemberTick, Times
 from leveret.cluster.quorum.groups.sessions import Session, Sessions
-from leveret.cluster.quorum.groups.wanted_members import WantedMembers, next_change, number_of
+from leveret.cluster.quorum.groups.wanted_members import WantedMembers
 from leveret.cluster.raft.entry_log import Stored
 from leveret.cluster.raft.messages import EntriesLost, Message
 from leveret.cluster.raft.outputs import (
@@ -126,8 +127,6 @@ class GroupMember:
     damage: why it cannot be used. is_to_be_replaced: it is damaged, and another member on this node
     has to take its place. obstacle: why it cannot apply the next entry, or its snapshot, which a
     newer version has written; it still stores entries for the other members, but does not lead.
-    wanted: the members that the group should have; None while these are unknown. forced_from: a
-    recovery has removed the members with lower numbers that are not wanted.
     """
 
     __deletable__ = ("sessions",)
@@ -140,11 +139,11 @@ class GroupMember:
         self.me = me
         self.machine = machine
         self.raft = RaftMember(group, me, stored, random)
+        self.changes = MemberChanges(me, self.raft)
         self.applied = self._commit = stored.snapshot_index
         self.is_marked = False
         self.damage = self.obstacle = ""
         self.is_to_be_replaced = True
-        self.forced_from = 0
         self.watchers: set[str] = set()
         """The nodes that want to know when this member leads."""
         self.commit_ms = 0
@@ -162,8 +161,6 @@ class GroupMember:
         self._is_reading = False
         self._tick = MemberTick(host)
         self._timed_index = self._timed_ms = 0
-        self.wanted: WantedMembers | None = None
-        self._changes_members = False
         self._waiting_reads: list[Read] = []
 
     @property
@@ -178,8 +175,8 @@ class GroupMember:
         if self.damage:
             return 0
         before = self._writes
-        if self._changes_members:
-            self._change_members()
+        if self.changes.is_due:
+            self.changes.start_next()
         for output in self.raft.take_outputs():
             self._carry_out(output)
         self._apply()
@@ -192,7 +189,7 @@ class GroupMember:
             self._writes += 1
             self._log.append(self.group, output.first, output.term, output.kind, output.payloads)
             if output.kind == CONFIGURATION:
-                self._changes_members = True
+                self.changes.is_due = True
                 self._host.members_changed(self)
         elif isinstance(output, Committed):
             self._commit = output.through
@@ -262,7 +259,7 @@ class GroupMember:
         """The link to a node is down, and all messages on the way there are lost."""
         self.watchers.discard(node)
         self.sessions.end(node)
-        self._changes_members = True
+        self.changes.is_due = True
         if self._waiting_reads:
             self._waiting_reads = [
                 read
@@ -433,8 +430,8 @@ class GroupMember:
         self._is_serving = True  # GMB2
         self._serving_term = self.raft.state.term
         self.times_served += 1
-        if self.wanted is not None:
-            self.follow(self.wanted)
+        self.changes.is_due = True
+        self._host.mark(self)
         for node in self.watchers:
             self._tell_leads(node)
         self._host.members_changed(self)
@@ -551,19 +548,8 @@ class GroupMember:
 
     def follow(self, wanted: WantedMembers) -> None:
         """Set the members that the group should have. While this member leads, it changes them."""
-        self.wanted = wanted
-        self._changes_members = True
+        self.changes.follow(wanted)
         self._host.mark(self)
-
-    def has_given_up(self, name: str) -> bool:
-        """Whether a forced recovery has removed a member.
-
-        The member that went on alone has a lower number, too. It is wanted, until it is to leave,
-        and in the configuration, unless this member is new and has none yet.
-        """
-        is_member = name in self.raft.state.log.configuration.members
-        is_wanted = self.wanted is not None and name in self.wanted.names
-        return number_of(name) < self.forced_from and not (is_member or is_wanted)
 
     @property
     def is_catching_up(self) -> bool:
@@ -576,15 +562,3 @@ class GroupMember:
         self.stop_serving()
         self.raft.become_only_member(self._host.now_ms())
         self._host.mark(self)
-
-    def _change_members(self) -> None:
-        """Start the next change. If it is refused for now, the next turn tries again."""
-        leading, wanted = self.raft.leading, self.wanted
-        change = None
-        if leading is not None and wanted is not None:
-            state = self.raft.state
-            change = next_change(state.log.configuration, wanted, self.me, state.reachable)
-        if change is None:
-            self._changes_members = False
-        else:
-            self.raft.change_member(*change)

@@ -56,6 +56,7 @@ from leveret.cluster.quorum.groups.group_member import GroupMember, LinkChange
 from leveret.cluster.quorum.groups.group_storage import GroupStorage
 from leveret.cluster.quorum.groups.link_watch import LinkWatch
 from leveret.cluster.quorum.groups.member_nodes import MemberNodes
+from leveret.cluster.quorum.groups.shared_groups import SharedGroups
 from leveret.cluster.quorum.groups.snapshot_receiving import SnapshotReceiving
 from leveret.cluster.quorum.groups.snapshot_sending import SnapshotSending
 from leveret.cluster.quorum.groups.stored_member import MemberSnapshots, restored_now, stored_of
@@ -110,8 +111,7 @@ class Groups:
         self._loop = asyncio.get_running_loop()
         self._peers: dict[str, Peer] = {}
         self._uses: dict[int, GroupUse] = {}
-        self._on_node: dict[str, set[int]] = {}
-        self._nodes_of: dict[int, set[str]] = {}
+        self._shared = SharedGroups()
         self._awaited = AwaitedGroups()
         self._marked: deque[GroupMember] = deque()
         self._is_scheduled = self._is_closed = False
@@ -190,8 +190,7 @@ class Groups:
             self._awaited.nodes[group] = member.watchers
         self.sending.removed(member)
         self.receiving.removed(member)
-        for node in self._nodes_of.pop(group, ()):
-            self._on_node[node].discard(group)
+        self._shared.remove(group)
         self.log.remove(group)
 
     def use(self, group: int, nodes: Iterable[str], user: GroupUser) -> GroupUse:
@@ -428,7 +427,8 @@ class Groups:
             if member.is_to_be_replaced:
                 self.send_item(node, Damaged(message.group, member.me))
             return
-        if member.forced_from and member.has_given_up(item.sender):
+        changes = member.changes
+        if changes.forced_from and changes.has_given_up(item.sender):
             return  # That member may have other entries.
         if item.sender not in member.raft.state.linked:
             member.raft.link_up(item.sender, self.now_ms())
@@ -505,7 +505,8 @@ class Groups:
 
         The record of the queue, which says where members are, no longer has it.
         """
-        is_left = member.wanted is not None and other not in member.wanted.names
+        wanted = member.changes.wanted
+        is_left = wanted is not None and other not in wanted.names
         is_member = other in member.raft.state.log.configuration.members
         return is_left and is_member and not self.reaches(self.nodes.of(member.group, other))
 
@@ -515,13 +516,7 @@ class Groups:
         """The configuration or the leader of a group has changed."""
         group, state = member.group, member.raft.state
         names = [one for one in state.log.configuration.members if one != member.me]
-        nodes = {self.nodes.of(group, one) for one in names} - {self.node}
-        before = self._nodes_of.get(group, set())
-        self._nodes_of[group] = nodes
-        for node in before - nodes:
-            self._on_node[node].discard(group)
-        for node in nodes - before:
-            self._on_node.setdefault(node, set()).add(group)
+        self._shared.set_nodes(group, {self.nodes.of(group, one) for one in names} - {self.node})
         for name in names:
             if self.nodes.of(group, name) in self._peers and name not in state.linked:
                 member.raft.link_up(name, self.now_ms())
@@ -534,7 +529,7 @@ class Groups:
 
     def _members_with(self, node: str) -> Iterable[tuple[GroupMember, str]]:
         """The members that share a group with a node, with the names of that node's members."""
-        for group in sorted(self._on_node.get(node, ())):
+        for group in sorted(self._shared.on(node)):
             member = self.members[group]
             if member.damage:
                 continue
@@ -550,7 +545,7 @@ class Groups:
 
     def has_groups_on(self, node: str) -> bool:
         """Whether a group has members on this node and on that one."""
-        return bool(self._on_node.get(node))
+        return bool(self._shared.on(node))
 
     def is_silent(self, node: str) -> None:
         """No frames arrive from a node."""

@@ -17,14 +17,17 @@ from leveret.cluster.raft.configuration import Configuration, Membership
 
 
 class WantedMembers(NamedTuple):
-    """The names of the members that a group should have. next_number: of the next new member.
+    """The names of the members that a group should have.
 
-    A member with this number, or a higher one, is newer than this object.
+    next_number: of the next new member; a member with this number, or a higher one, is newer than
+    this object. forced_from: a recovery has removed the members with lower numbers that are not
+    named.
     """
 
     voters: tuple[str, ...]
     non_voters: tuple[str, ...] = ()
     next_number: int = 1 << 62
+    forced_from: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -77,8 +77,9 @@ class DeclaredGroup:
         """Set the members that the queue should have."""
         self.record = record
         self.wanted = WantedMembers(
-            record.names(are_voters=True), record.names(are_voters=False), record.next_number
-        )
+            record.names(are_voters=True), record.names(are_voters=False), record.next_number,
+            record.forced_from,
+        )  # fmt: skip
 
     def begin(self, queue: QuorumQueueClient, use: GroupUse, letters: LeaderDeadLetters) -> None:
         """Set the parts of the queue, which is declared now."""

@@ -146,7 +146,6 @@ class OwnMembers:
             items.append(Announced(group, member.me))
         if member is not None and own is not None and own.name == member.me:
             member.follow(declared.wanted)
-            member.forced_from = record.forced_from
             if member.damage:
                 return [Damaged(group, member.me)] if member.is_to_be_replaced else items
             goes_on = self._goes_on_alone(declared, member)

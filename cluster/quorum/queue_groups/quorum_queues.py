@@ -354,7 +354,7 @@ class QuorumQueues(ReplicatedKind):
         declared = self.declared.get(member.group)
         if declared is None:
             return
-        if member.damage or member.wanted is not declared.wanted:
+        if member.damage or member.changes.wanted is not declared.wanted:
             self._own_members.settle(declared)
         if not member.is_serving:
             declared.leads_no_more(member)

@@ -298,7 +298,7 @@ class GroupedNodes:
 
     def _follows(self, member):
         wanted = self.wanted.get(member.group)
-        if wanted is not None and member.wanted is not wanted:
+        if wanted is not None and member.changes.wanted is not wanted:
             member.follow(wanted)
 
     def _replace(self, node, group, lost):

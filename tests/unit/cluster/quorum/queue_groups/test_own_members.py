@@ -203,7 +203,7 @@ def test_a_member_goes_on_alone_when_the_others_are_given_up(node):
     node.set_record(changed(THREE, KeepOnly("a")))
     node.own.settle(node.declared)
     assert member.is_alone
-    assert member.forced_from == 4
+    assert member.wanted.forced_from == 4
 
 
 def test_a_member_whose_node_was_down_goes_on_alone_before_others_are_added(node):
