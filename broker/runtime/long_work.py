@@ -38,7 +38,7 @@ class LongWork(Actor):
         self._steps = steps
 
     def __repr__(self) -> str:
-        return f"<LongWork: {self._name}>"
+        return self._name
 
     def start(self) -> None:
         """Do the steps that fit into this turn; the rest follows in later turns."""

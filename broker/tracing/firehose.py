@@ -59,7 +59,7 @@ class Firehose(Sink):
         self._headers: dict[tuple[object, ...], CopyHeaders] = {}
 
     def __repr__(self) -> str:
-        return f"<the firehose of vhost {self._vhost.name!r}>"
+        return f"the firehose of vhost {self._vhost.name!r}"
 
     @property
     def is_listening(self) -> bool:

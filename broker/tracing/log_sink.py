@@ -101,7 +101,7 @@ class LogSink(Sink):
         self._about: dict[bytes | tuple[bytes, tuple[str, ...]], SharedText] = {}
 
     def __repr__(self) -> str:
-        return f"<the trace log of vhost {self._options.vhost!r}>"
+        return f"the trace log of vhost {self._options.vhost!r}"
 
     def detached(self) -> None:
         """Write the rest."""

@@ -147,7 +147,7 @@ class PluginSink(Sink):
         self._payload_bytes_max = payload_bytes_max
 
     def __repr__(self) -> str:
-        return f"<the trace to {self._lines.batches.output.name}>"
+        return f"the trace to {self._lines.batches.output.name}"
 
     @property
     def is_listening(self) -> bool:

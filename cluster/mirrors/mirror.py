@@ -111,13 +111,13 @@ class Mirror:
         self,
         member: int,
         make_queue: Callable[[list[Range]], BackingQueue],
-        surroundings: MirrorHost,
+        host: MirrorHost,
         addresses: Addresses,
         wall_offset_ms: int,
     ) -> None:
         self.member = member
         self._make_queue = make_queue
-        self._surroundings = surroundings
+        self._host = host
         self._addresses = addresses
         self._wall_offset_ms = wall_offset_ms
         self.senders = Senders()
@@ -208,7 +208,7 @@ class Mirror:
         """A batch of missing messages has arrived."""
         self._batches.append(batch)
         if not self._is_going and self._apply_batches():
-            self._surroundings.applied()
+            self._host.applied()
 
     def answered(self, batch: Batch) -> None:
         """Requested messages have arrived: all that the leader has, or the first of them, since a
@@ -245,7 +245,7 @@ class Mirror:
             self._is_promoted = False
             self.go_on()
         elif self._asked is not None:
-            self._surroundings.ask(*self._asked)
+            self._host.ask(*self._asked)
 
     def ask_for_missing(self) -> None:
         """The stream has waited for long: ask the leader for the messages, again or instead of
@@ -258,7 +258,7 @@ class Mirror:
             self.waits_for = None
             self._asked = decision.position, decision.position + decision.count
         if self._asked is not None:
-            self._surroundings.ask(*self._asked)
+            self._host.ask(*self._asked)
 
     # The stream of decisions
 
@@ -276,7 +276,7 @@ class Mirror:
         finally:
             self._is_going = False
         if self.turn != before or has_batch:
-            self._surroundings.applied()
+            self._host.applied()
 
     def _apply_turn(self, turn: int, decisions: list[Decision]) -> bool:
         """Apply the decisions of a turn; False if the stream has to wait."""
@@ -322,7 +322,7 @@ class Mirror:
         elif kind == REFUSED:
             self.senders.refuse(decision.sender, decision.first, decision.count)
         elif kind == PURGED:
-            self._surroundings.free(messages.purge(turn).freeing)
+            self._host.free(messages.purge(turn).freeing)
         elif kind == SENDER_ENDED:
             self.senders.end(decision.sender, decision.first)
         else:
@@ -353,13 +353,13 @@ class Mirror:
         sender, first, count = decision.sender, decision.first, decision.count
         senders = self.senders
         if not senders.has(sender, first, count):
-            is_coming = self._surroundings.may_send(sender)
+            is_coming = self._host.may_send(sender)
             if is_coming and not senders.lacks(sender, first, count):
                 self.waits_for = Contents(sender, first, count)
                 return False
             if not self._is_promoted:
                 self._asked = decision.position, decision.position + count
-                self._surroundings.ask(*self._asked)
+                self._host.ask(*self._asked)
                 return False
         place = decision.position
         offset = place - first

@@ -172,7 +172,7 @@ class MirroredQueue:
         self._consumers: dict[Consumer, None] = {}
 
     def __repr__(self) -> str:
-        return f"<MirroredQueue {self.name!r}, led by {self.placement.node}>"
+        return f"mirrored {resource(QUEUE, self.name, self.vhost_name)}"
 
     @property
     def gone(self) -> Exception:

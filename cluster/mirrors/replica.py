@@ -92,7 +92,7 @@ class Replica(Flushable):
         self.queue.ended = self._queue_ended
 
     def __repr__(self) -> str:
-        return f"<Replica of {self.queue!r}>"
+        return f"the member of {self.queue!r}"
 
     @property
     def member(self) -> Member | None:

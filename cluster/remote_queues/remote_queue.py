@@ -132,7 +132,8 @@ class RemoteQueue:
         self._untold: Sequence[Consumer] = ()
 
     def __repr__(self) -> str:
-        return f"<RemoteQueue {self.name!r} on {self.placement.node}>"
+        what = resource(QUEUE, self.name, self.vhost_name)
+        return f"{self.kind.name} {what} on node {self.placement.node}"
 
     def apply(self, options: QueueOptions) -> None:
         """Policies have changed the options. The home node applies them by itself."""

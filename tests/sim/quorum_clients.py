@@ -71,7 +71,7 @@ class Publish(Command):
             self.user.books.published(text, place not in refused)
         self.user.waiting -= 1
 
-    def is_in_doubt(self):
+    def sender_forgotten(self):
         self.user.waiting -= 1
         return False
 

@@ -154,7 +154,7 @@ class ClassicQueue(Actor):
         self._deaths.watch_head()
 
     def __repr__(self) -> str:
-        return f"<ClassicQueue {self.name!r}>"
+        return f"classic {self.what}"
 
     def _can_publish_runs(self) -> bool:
         options = self.options

@@ -165,7 +165,7 @@ class AtLeastOnceWorker(Actor):
         self._timer: Timer | None = None
 
     def __repr__(self) -> str:
-        return f"<dead-letter worker of {self._queue!r}>"
+        return f"the dead-letter worker of {self._queue!r}"
 
     # Calls by the source
 

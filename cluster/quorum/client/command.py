@@ -36,7 +36,7 @@ class Command:
         """
         return True
 
-    def is_in_doubt(self) -> bool:
+    def sender_forgotten(self) -> bool:
         """The group has forgotten the sender, so it is unknown whether the command was applied.
         Returns whether the next sender has to send it.
         """

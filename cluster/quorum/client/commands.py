@@ -13,7 +13,7 @@ from leveret.broker.queues.contract.publication import Publication, Publisher
 from leveret.cluster.quorum.client.command import Command
 from leveret.cluster.quorum.client.group_client import Subscription
 from leveret.cluster.quorum.client.holders import Holder
-from leveret.cluster.quorum.client.question import Question
+from leveret.cluster.quorum.client.timed_request import TimedRequest
 from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
 from leveret.cluster.quorum.machine.commands import (
     Cancel,
@@ -174,7 +174,7 @@ class Publish(Command):
                 if place >= run.place:
                     run.publisher.refuse(run.first + place - run.place)
 
-    def is_in_doubt(self) -> bool:
+    def sender_forgotten(self) -> bool:
         """Refuse the messages: the publishers may publish them again."""
         self._end(is_settled=False)
         return False
@@ -276,13 +276,13 @@ class CancelConsumer(Command):
 
 
 class PurgeQueue(Command):
-    """Drops the ready messages. question: is answered with their number."""
+    """Drops the ready messages. request: is answered with their number."""
 
-    __slots__ = ("_question",)
+    __slots__ = ("_request",)
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, request: TimedRequest) -> None:
         super().__init__()
-        self._question = question
+        self._request = request
 
     def encode(self, sender: int, seen: int) -> bytes:
         """Encode the command."""
@@ -290,8 +290,8 @@ class PurgeQueue(Command):
 
     def applied(self, result: object) -> None:
         """The queue has dropped them."""
-        self._question.give(result.value if isinstance(result, Result) else 0)
+        self._request.give(result.value if isinstance(result, Result) else 0)
 
     def queue_ended(self, error: Exception, is_deleted: bool) -> None:
         """Answer with an error."""
-        self._question.refuse(error)
+        self._request.refuse(error)

@@ -18,7 +18,7 @@ from leveret.cluster.quorum.client.delivered_run import DeliveredRun
 from leveret.cluster.quorum.client.delivery_reader import DeliveryReader
 from leveret.cluster.quorum.client.group_client import Subscription
 from leveret.cluster.quorum.client.holders import POSITION_BITS, Holder
-from leveret.cluster.quorum.client.question import Question
+from leveret.cluster.quorum.client.timed_request import TimedRequest
 from leveret.cluster.quorum.machine.commands import NO_LIMIT, Checkout, Get, encode_command
 from leveret.cluster.quorum.machine.effects import Outcome, Result
 from leveret.cluster.quorum.machine.runs import MESSAGE_BYTES
@@ -68,7 +68,7 @@ class ConsumedQueue(Protocol):
 
 
 class ClientConsumer(Subscription):
-    """A consumer on this node. question: is answered when it is subscribed."""
+    """A consumer on this node. request: is answered when it is subscribed."""
 
     __slots__ = (
         "_credit",
@@ -76,19 +76,19 @@ class ClientConsumer(Subscription):
         "_is_cancelled",
         "_is_told",
         "_priority",
-        "_question",
         "_queue",
+        "_request",
         "_taken_bytes",
         "_waiting",
         "_withheld",
         "consumer",
     )
 
-    def __init__(self, queue: ConsumedQueue, consumer: Consumer, question: Question) -> None:
+    def __init__(self, queue: ConsumedQueue, consumer: Consumer, request: TimedRequest) -> None:
         super().__init__()
         self._queue = queue
         self.consumer = consumer
-        self._question = question
+        self._request = request
         figures: ConsumerFigures = consumer.figures(UP)
         self._credit = figures.prefetch_count or CREDIT_MAX
         self._details = queue_frames.encode(figures)
@@ -115,12 +115,12 @@ class ClientConsumer(Subscription):
         """From now on the consumer gets messages. This is called again with each new sender."""
         if not self._is_told:
             self._is_told = True
-            self._question.give(None)
+            self._request.give(None)
             self.hand_over()
 
     def queue_ended(self, error: Exception, is_deleted: bool) -> None:
         """Answer with an error."""
-        self._question.refuse(error)
+        self._request.refuse(error)
 
     # Deliveries
 
@@ -219,17 +219,17 @@ class ClientConsumer(Subscription):
 
 
 class TakenMessage(Subscription):
-    """Takes one message. question: is answered with it."""
+    """Takes one message. request: is answered with it."""
 
     __slots__ = (
-        "_delivered", "_has_timed_out", "_left", "_queue", "ack_required", "question",
+        "_delivered", "_has_timed_out", "_left", "_queue", "ack_required", "request",
     )  # fmt: skip
 
-    def __init__(self, queue: ConsumedQueue, ack_required: bool, question: Question) -> None:
+    def __init__(self, queue: ConsumedQueue, ack_required: bool, request: TimedRequest) -> None:
         super().__init__()
         self._queue = queue
         self.ack_required = ack_required
-        self.question = question
+        self.request = request
         self._has_timed_out = False
         self._delivered: DeliveredRun | None = None
         self._left = -1
@@ -247,7 +247,7 @@ class TakenMessage(Subscription):
             self._give()
         else:
             self._queue.forget(self)
-            self.question.give(None)
+            self.request.give(None)
 
     def arrived(self, runs: list[DeliveredRun]) -> None:
         """Take the message that has arrived."""
@@ -265,11 +265,11 @@ class TakenMessage(Subscription):
             (entry,) = queue.reader.read(delivered, 1, first, queue.shows_zero)
         except RunError as error:
             queue.reject_unreadable(first, 1, error)
-            self.question.refuse(internal_error("the message cannot be read"))
+            self.request.refuse(internal_error("the message cannot be read"))
             return
         if not self.ack_required:
             queue.settle_taken(first, 1)
-        self.question.give(Got(entry, self._left))
+        self.request.give(Got(entry, self._left))
 
     def withheld(self, runs: list[DeliveredRun]) -> None:
         """A single message always goes."""
@@ -289,7 +289,7 @@ class TakenMessage(Subscription):
 
     def queue_ended(self, error: Exception, is_deleted: bool) -> None:
         """Answer with an error."""
-        self.question.refuse(error)
+        self.request.refuse(error)
 
 
 def number_of(holder: Holder, position: int) -> int:

@@ -297,7 +297,7 @@ class GroupClient:
         elif not self._commands.seen:
             self._attached()
         else:
-            self._begin_next([one for one in self._commands if one.is_in_doubt()])
+            self._begin_next([one for one in self._commands if one.sender_forgotten()])
 
     def sender_ended(self, session: int) -> None:
         """The group has ended the sender, and the client knows all results of its commands."""

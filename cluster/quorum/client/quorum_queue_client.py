@@ -7,7 +7,7 @@ of each consumer.
 
 While there is no leader with a majority, publishes are queued and publishers have to wait
 (unapplied_hold.py). Other requests are answered with RabbitMQ's error after a time limit
-(question.py). A passive declare is answered with the numbers that are known, as in RabbitMQ.
+(timed_request.py). A passive declare is answered with the numbers that are known, as in RabbitMQ.
 
 Invariants:
 QC1. Each request is answered once (Q3), in time.
@@ -70,7 +70,7 @@ from leveret.cluster.quorum.client.group_service import GroupService
 from leveret.cluster.quorum.client.holders import POSITION_MASK
 from leveret.cluster.quorum.client.led_figures import LedFigures
 from leveret.cluster.quorum.client.length_requests import LengthRequests
-from leveret.cluster.quorum.client.question import Question
+from leveret.cluster.quorum.client.timed_request import TimedRequest
 from leveret.cluster.quorum.client.told_effects import tell
 from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
 from leveret.cluster.quorum.machine.effects import Effect
@@ -180,7 +180,7 @@ class QuorumQueueClient(Actor):
         self._gathered = Gathered(self._group, self._hold)
         self._consumers: dict[Consumer, ClientConsumer] = {}
         self._credited: dict[ClientConsumer, None] = {}
-        self._begun: list[Question] = []
+        self._begun: list[TimedRequest] = []
         self._lengths = LengthRequests(self._group, owner.clock, service.is_new)
 
     def __repr__(self) -> str:
@@ -212,8 +212,8 @@ class QuorumQueueClient(Actor):
         """The leader is known and can be reached."""
         self._group.leader_found()
         begun, self._begun = self._begun, []
-        for question in begun:
-            question.give(None)
+        for request in begun:
+            request.give(None)
         if self._lengths.waiting:
             self._lengths.look(self._service)
         self._turns.wake(self)
@@ -303,9 +303,9 @@ class QuorumQueueClient(Actor):
         self._group.add(command)
         self._turns.wake(self)
 
-    def _question(self, answer: Answer[Any], doing: str) -> Question:
+    def _timed(self, answer: Answer[Any], doing: str) -> TimedRequest:
         """A request that is answered in time. doing: for the error text, what could not be done."""
-        return Question(answer, self._clock, lambda: self._timed_out(doing))
+        return TimedRequest(answer, self._clock, lambda: self._timed_out(doing))
 
     def begin(self, answer: Answer[None]) -> None:
         """Answer when the group of a queue declared on this node has its first leader."""
@@ -317,7 +317,8 @@ class QuorumQueueClient(Actor):
             f"Cannot declare quorum {self._what} on node '{node}' with leader on node "
             f"'{self.placement.node or node}': cluster_not_formed"
         )
-        self._begun.append(Question(answer, self._clock, lambda: internal_error(text), BEGIN_MS))
+        begun = TimedRequest(answer, self._clock, lambda: internal_error(text), BEGIN_MS)
+        self._begun.append(begun)
 
     @property
     def _what(self) -> str:
@@ -340,8 +341,8 @@ class QuorumQueueClient(Actor):
                 )
             )
             return
-        question = self._question(answer, "get a message from")
-        self._ask(TakenMessage(self, ack_required, question))
+        request = self._timed(answer, "get a message from")
+        self._ask(TakenMessage(self, ack_required, request))
 
     def length(self, answer: Answer[QueueLength]) -> None:
         """The numbers of messages and consumers. Does not count as use of the queue."""
@@ -354,7 +355,7 @@ class QuorumQueueClient(Actor):
         if self.is_deleted:
             answer.refuse(self.gone)
             return
-        self._ask(PurgeQueue(self._question(answer, "purge")))
+        self._ask(PurgeQueue(self._timed(answer, "purge")))
 
     def delete(
         self, if_unused: bool, if_empty: bool, requester: Requester, answer: Answer[int]
@@ -391,8 +392,8 @@ class QuorumQueueClient(Actor):
         if self.is_deleted:
             answer.refuse(self.gone)
             return
-        question = self._question(answer, "consume from")
-        added = self._consumers[consumer] = ClientConsumer(self, consumer, question)
+        request = self._timed(answer, "consume from")
+        added = self._consumers[consumer] = ClientConsumer(self, consumer, request)
         self._ask(added)
 
     def cancel(
@@ -423,7 +424,7 @@ class QuorumQueueClient(Actor):
         """Take another message, because this one was returned before it was taken."""
         self._group.forget(taken)
         self._ask(CancelConsumer(taken, True, _nothing))
-        self._ask(TakenMessage(self, taken.ack_required, taken.question))
+        self._ask(TakenMessage(self, taken.ack_required, taken.request))
 
     def credit(self, consumer: Consumer) -> None:
         """Hand over messages to a consumer that has room again."""

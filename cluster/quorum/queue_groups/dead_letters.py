@@ -97,7 +97,7 @@ class KeptLetterSource(Actor):
         self._done: list[int] = []
 
     def __repr__(self) -> str:
-        return f"<kept dead letters of {self._queue!r}>"
+        return f"the retained dead letters of {self._queue!r}"
 
     # The leader
 
@@ -133,7 +133,7 @@ class KeptLetterSource(Actor):
     def dropped(self, count: int) -> None:
         """The machine has dropped all letters, because the strategy has changed."""
         logger.info(
-            "%r no longer retains dead letters: %d retained ones are dropped",
+            "%r no longer retains dead letters: its %d retained ones are dropped",
             self._queue, count,
         )  # fmt: skip
         self._forget()

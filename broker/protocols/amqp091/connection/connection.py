@@ -99,7 +99,7 @@ class Connection(ChannelConnection, asyncio.BaseProtocol):
         self.data_received: Callable[[bytes], None] = self._input.receive
 
     def __repr__(self) -> str:
-        return f"<Connection {self.name}>"
+        return f"connection {self.name}"
 
     def frame_sink(self) -> FrameSink:
         """The receiver of incoming frames."""

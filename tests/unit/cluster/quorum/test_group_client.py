@@ -29,7 +29,7 @@ class Asked(Command):
     def applied(self, result):
         self.results.append(result)
 
-    def is_in_doubt(self):
+    def sender_forgotten(self):
         return self.is_doubtful
 
 
@@ -37,7 +37,7 @@ class Join(Asked):
     def sender_ended(self):
         return False
 
-    def is_in_doubt(self):
+    def sender_forgotten(self):
         return False
 
 

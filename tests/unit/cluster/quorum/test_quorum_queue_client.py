@@ -11,7 +11,7 @@ from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.consumers import PRIORITY_MAX
-from leveret.cluster.quorum.client.question import ANSWER_MS
+from leveret.cluster.quorum.client.timed_request import ANSWER_MS
 from leveret.cluster.quorum.machine.commands import (
     Configure,
     Enqueue,

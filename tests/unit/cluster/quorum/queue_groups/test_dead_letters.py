@@ -118,7 +118,7 @@ def test_a_purge_leaves_letters_and_another_strategy_drops_them(leading, caplog)
     assert (leading.use.asked(leading.use.queue.purge), leading.kept) == (1, 2)
     leading.use.group.propose(Configure(Options(dead_letters=DeadLetterStrategy.AT_MOST_ONCE)))
     assert leading.kept == 0
-    assert "no longer retains dead letters: 2 retained ones are dropped" in caplog.text
+    assert "no longer retains dead letters: its 2 retained ones are dropped" in caplog.text
     assert bodies(leading.bound("target")) == []
 
 

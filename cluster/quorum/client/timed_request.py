@@ -10,7 +10,7 @@ ANSWER_MS = 10_000
 """Less than the 15 s that a channel waits (channel_operation_timeout): its own error is vague."""
 
 
-class Question:
+class TimedRequest:
     """A request with a time limit. A value that comes too late is returned (`Answer.give`)."""
 
     __slots__ = ("_answer", "_timer")
