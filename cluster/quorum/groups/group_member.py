@@ -105,6 +105,10 @@ class MemberHost(Times, Protocol):
         """The configuration or the leader of a group has changed."""
 
     @property
+    def name_of(self) -> Callable[[int], str]:
+        """Called with a group, for the log: the name of its queue."""
+
+    @property
     def lost(self) -> Callable[[int, str], object]:
         """Called with a group, and the name of a member that has to be replaced."""
 
@@ -167,6 +171,11 @@ class GroupMember:
     def is_serving(self) -> bool:
         """Whether this member is the leader, and accepts clients."""
         return self._is_serving
+
+    @property
+    def queue_name(self) -> str:
+        """The name of its queue, for the log."""
+        return self._host.name_of(self.group)
 
     # Turns
 
@@ -341,8 +350,8 @@ class GroupMember:
         """Stop applying: this version cannot apply the next entry, or the snapshot."""
         self.obstacle = str(error)
         logger.error(
-            "the member of quorum queue group %d on this node cannot apply entries after entry %d: "
-            "%s", self.group, self.applied, self.obstacle,
+            "the member of %s on this node cannot apply entries after entry %d: %s",
+            self.queue_name, self.applied, self.obstacle,
         )  # fmt: skip
         self.stop_serving()
         self.raft.may_stand = False
@@ -356,8 +365,8 @@ class GroupMember:
         self.is_to_be_replaced = False
         self.damage = f"an unexpected error: {error!r}"
         logger.error(
-            "the member of quorum queue group %d on this node has stopped after an unexpected "
-            "error; restart the node to start it again", self.group, exc_info=error,
+            "the member of %s on this node has stopped after an unexpected error; restart the node "
+            "to start it again", self.queue_name, exc_info=error,
         )  # fmt: skip
         self._stop()
 
@@ -394,10 +403,7 @@ class GroupMember:
         if self.damage:
             return
         self.damage = str(error)
-        logger.error(
-            "the member of quorum queue group %d on this node has stopped: %s", self.group,
-            self.damage,
-        )  # fmt: skip
+        logger.error("the member of %s on this node has stopped: %s", self.queue_name, self.damage)
         self._stop()
 
     def _stop(self) -> None:
@@ -410,8 +416,8 @@ class GroupMember:
                 step()
             except Exception:
                 logger.exception(
-                    "the member of quorum queue group %d on this node has stopped, but its clients "
-                    "or the other members may not know", self.group,
+                    "the member of %s on this node has stopped, but its clients or the other "
+                    "members may not know", self.queue_name,
                 )  # fmt: skip
         self._host.members_changed(self)
 

@@ -79,6 +79,11 @@ MEMBERS_A_TURN = 200
 logger = logging.getLogger("leveret.cluster")
 
 
+def number_as_name(group: int) -> str:
+    """The name of a group whose queue is not known."""
+    return f"quorum queue group {group}"
+
+
 class Groups:
     """The groups of a node. members: by group. node: the name of this node.
 
@@ -86,8 +91,9 @@ class Groups:
     with a member that was removed from its group. leads: called with effects for the leader's node.
     link_changed: called with the name of a node whose link has come up or gone down. lost: called
     with a group, and the name of a member that has to be replaced. may_join: whether this node
-    should create the group's member with this name, which a leader has added. call_soon:
-    schedules a call for the end of the current turn of the event loop, before the log's batch.
+    should create the group's member with this name, which a leader has added. name_of: the name of
+    a group's queue, for the log. call_soon: schedules a call for the end of the current turn of the
+    event loop, before the log's batch.
     """
 
     def __init__(
@@ -105,6 +111,7 @@ class Groups:
         self.link_changed: Callable[[str], object] = lambda node: None
         self.lost: Callable[[int, str], object] = lambda group, name: None
         self.may_join: Callable[[int, str], bool] = lambda group, name: True
+        self.name_of: Callable[[int], str] = number_as_name
         self._store = store
         self._clock = clock
         self._random = random
@@ -456,8 +463,8 @@ class Groups:
                 self._take(self.node, item)
             except Exception:
                 logger.exception(
-                    "quorum queue group %d drops a %s of this node after an unexpected error",
-                    item.group, type(item).__name__,
+                    "%s drops a %s of this node after an unexpected error",
+                    self.name_of(item.group), type(item).__name__,
                 )  # fmt: skip
 
     def _take(self, node: str, item: Item) -> None:

@@ -191,7 +191,7 @@ class SnapshotReceiving:
         if self._errors.get(group) != error:
             self._errors[group] = error
             logger.error(
-                "cannot install a snapshot of quorum queue group %d from node %s: %s", group,
+                "cannot install a snapshot of %s from node %s: %s", one.member.queue_name,
                 one.node, error,
             )  # fmt: skip
 

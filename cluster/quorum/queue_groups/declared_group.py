@@ -45,15 +45,15 @@ class DeclaredGroup:
     letters: LeaderDeadLetters
 
     def __init__(
-        self, group: int, rules: Rules, record: QuorumRecord, groups: Groups,
+        self, group: int, name: str, rules: Rules, record: QuorumRecord, groups: Groups,
         ended: Callable[[int, bool], object], *, is_new: bool,
     ) -> None:  # fmt: skip
-        """ended: called with the group when the client has ended, and whether it is deleted.
-
-        is_new: the queue was not found by a restart.
+        """name: of the queue, for the log. ended: called with the group when the client has ended,
+        and whether it is deleted. is_new: the queue was not found by a restart.
         """
         self.is_new = is_new
         self.group = group
+        self.name = name
         self.node = groups.node
         self.declared_at_s = groups.wall_ms() / 1000
         self._times_served = 0

@@ -96,8 +96,8 @@ class LetterReader:
                 return None
             except KeyError:
                 logger.error(
-                    "%d dead letters of quorum queue group %d are lost: entry %d is not in the log",
-                    run.count, member.group, run.index,
+                    "%d dead letters of %s are lost: entry %d is not in the log",
+                    run.count, member.queue_name, run.index,
                 )  # fmt: skip
                 waiting.popleft()
                 continue

@@ -21,6 +21,7 @@ from leveret.broker.queues.contract.placement import QueueMembers
 from leveret.broker.queues.contract.queue_factory import PeekedMessage
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.contract.status import RaftFigures
+from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.services.services import Services
 from leveret.cluster.links.services import ServiceRegistry
@@ -31,7 +32,7 @@ from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQue
 from leveret.cluster.quorum.groups.group_machine import Effect
 from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.group_storage import GroupStorage
-from leveret.cluster.quorum.groups.groups import Groups
+from leveret.cluster.quorum.groups.groups import Groups, number_as_name
 from leveret.cluster.quorum.machine.effects import Expired
 from leveret.cluster.quorum.machine.peeking import peek
 from leveret.cluster.quorum.member_placement import NodeLoad, group_size, target_size
@@ -83,6 +84,7 @@ class QuorumQueues(ReplicatedKind):
         )
         self.groups.call_soon = services.turns.before_batch
         self.groups.changed = self._changed
+        self.groups.name_of = self._name_of
         self.membership = Membership(
             node.name, self.declared, self.groups.members, services, cluster
         )
@@ -172,6 +174,7 @@ class QuorumQueues(ReplicatedKind):
         group = specification.placement.identity
         declared = self.declared[group] = DeclaredGroup(
             group,
+            f"quorum {resource(QUEUE, specification.name, specification.vhost)}",
             Rules(self._services.config.compat),
             record,
             self.groups,
@@ -291,6 +294,10 @@ class QuorumQueues(ReplicatedKind):
         if is_deleted:
             self.groups.nodes.forget(group)
             self._remove(group)
+
+    def _name_of(self, group: int) -> str:
+        declared = self.declared.get(group)
+        return number_as_name(group) if declared is None else declared.name
 
     def _remove(self, group: int) -> None:
         if group in self.groups.members:

@@ -111,10 +111,10 @@ class TakingOver:
         return self._metadata.load()
 
     async def _take_all(self, queues: Sequence[FoundQueue]) -> None:
-        logger.info("%d quorum queues of an earlier version become replicated ones", len(queues))
+        logger.info("converting %d quorum queues of an earlier version", len(queues))
         for at in range(0, len(queues), QUEUES_AT_ONCE):
             await self._take(queues[at : at + QUEUES_AT_ONCE])
-        logger.info("%d quorum queues have %d messages", len(queues), self._count)
+        logger.info("converted %d quorum queues with %d messages", len(queues), self._count)
 
     async def _take(self, queues: Sequence[FoundQueue]) -> None:
         groups, log = self._groups, self._store.log

@@ -47,3 +47,10 @@ async def test_a_node_without_files_has_no_space_to_reclaim():
         groups.reclaim(queue, answer)
         await until(lambda: answer.is_given)
         answer.result()
+
+
+async def test_the_log_names_the_queue_of_a_member(caplog):
+    async with EmbeddedBroker(definitions={"queues": [QUEUE]}) as node:
+        _, _, member = await led(node)
+        member.failed(ValueError("a test"))
+    assert "the member of quorum queue 'q' in vhost '/' on this node has stopped" in caplog.text
