@@ -363,7 +363,7 @@ class Leading:
     # Snapshots
 
     def _send_snapshot(self, one: Progress) -> None:
-        """Request a snapshot, and tell the member who leads, as no entries do so for a while."""
+        """Request a snapshot, and tell the member that this one leads: entries will not."""
         state = self.state
         log = state.log
         one.await_snapshot(log.snapshot_index)

@@ -1,4 +1,4 @@
-"""Groups that have no member here yet, and the nodes that have asked who leads them.
+"""Groups that have no member here yet, and the nodes that have asked for their leaders.
 
 A node asks each node that is to have a member, and that one may be created later. It tells those
 that asked then, as soon as it leads.
@@ -16,7 +16,7 @@ class AwaitedGroups:
         self.nodes: dict[int, set[str]] = {}
 
     def add(self, group: int, node: str) -> None:
-        """A node has asked who leads a group."""
+        """A node has asked for the leader of a group."""
         self.nodes.setdefault(group, set()).add(node)
         if len(self.nodes) > AWAITED_MAX:
             del self.nodes[next(iter(self.nodes))]

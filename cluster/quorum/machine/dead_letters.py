@@ -5,7 +5,7 @@ from leveret.cluster.quorum.machine.held_runs import HeldRuns
 from leveret.cluster.quorum.machine.runs import Run
 
 
-class KeptLetters:
+class RetainedLetters:
     """Unconfirmed letters. by_reason: in the order of reasons. died: the total so far.
 
     The `delivery` of a letter is its number among all letters, which orders them.

@@ -24,7 +24,7 @@ from leveret.cluster.quorum.machine.commands import (
     TakenPlace,
 )
 from leveret.cluster.quorum.machine.consumers import Consumer, Consumers
-from leveret.cluster.quorum.machine.dead_letters import KeptLetters
+from leveret.cluster.quorum.machine.dead_letters import RetainedLetters
 from leveret.cluster.quorum.machine.delayed_messages import DelayedMessages
 from leveret.cluster.quorum.machine.effects import (
     DeadLetters,
@@ -62,7 +62,7 @@ class QueueMessages:
         self.options = options
         self.ready = ReadyMessages(options.priorities)
         self.delayed = DelayedMessages()
-        self.letters = KeptLetters()
+        self.letters = RetainedLetters()
         self.consumers = Consumers(options.is_single_active, options.elects_by_priority)
         self.now_ms = 0
         self.position = 1

@@ -44,7 +44,7 @@ class LeaderDeadLetters:
         self._vhost = vhost
         self._queue = queue
         self._once = LetterReader(addresses)
-        self._kept = KeptLetterSource(vhost, queue, groups, addresses)
+        self._kept = RetainedLetterSource(vhost, queue, groups, addresses)
 
     def begin(self, member: GroupMember, kept: list[Effect]) -> None:
         """The node has the leader now. kept: the letters that earlier leaders have left."""
@@ -79,7 +79,7 @@ class LeaderDeadLetters:
             self._vhost.dead_letter(self._queue, letters.messages, letters.reason)
 
 
-class KeptLetterSource(Actor):
+class RetainedLetterSource(Actor):
     """The `DeadLetterSource` of one queue. The worker exists from the first letter on."""
 
     __slots__ = ("_done", "_groups", "_queue", "_reader", "_taken", "_vhost", "_worker")
