@@ -20,12 +20,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 # All tests by default; use make test TESTS=tests/unit for some of them
 TESTS ?= tests
-# What `make test` runs in pure Python, too: tests of parts, of the protocol and of RabbitMQ's answers.
-# What processes, disks, clients and clusters do is tested with the compiled modules only.
-PURE := tests/conformance tests/protocol tests/unit
-# Those of them that run none of the compiled modules, or that choose the build themselves.
-NOT_PURE := tests/unit/bench tests/unit/cluster/discovery tests/unit/mgmt \
-    tests/unit/test_analytics_docs.py tests/unit/test_compiled.py
+# What `make test` runs in pure Python, too: tests of the protocol and of RabbitMQ's answers, and of
+# packages that have compiled modules. All others, and what processes, disks, clients and clusters do,
+# are tested with the compiled modules only.
+PURE := tests/conformance tests/protocol tests/unit/test_records.py \
+    $(addprefix tests/unit/broker/,amqp exchanges moving/client net protocols queues runtime sessions \
+        tracing vhost) \
+    $(addprefix tests/unit/cluster/,gm links mirrors quorum raft remote_queues) \
+    $(addprefix tests/unit/storage/,bodies check contract disk log messages queue segments store)
+NOT_PURE := $(addprefix tests/unit/cluster/quorum/,conversion groups queue_groups)
+# What counts the calls that Python makes in a turn is tested in pure Python only: compiled functions
+# make none.
+NOT_COMPILED := tests/protocol/test_long_turns*.py tests/protocol/test_long_routes.py
 # All tests run as the parts that tests/parts.toml lists, and some of them in so many workers: half of
 # the time, tests wait for processes and disks. A worker without tests takes those of another one:
 # the slow tests of a directory do not all wait for one.
@@ -52,33 +58,32 @@ QUEUES ?= mirrored
 BUILD_REQUIRES := import tomllib; \
     print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')
 SOURCES := setup.py mypyc.ini pyproject.toml $(shell find broker cluster storage -name '*.py')
-PIP := $(BIN)/pip install -qq
-INSTALL := LEVERET_BUILD=pure $(PIP) --editable
+# A module is compiled when it is first imported, and most of what is installed never is. Nothing is
+# built apart from $(VENV): it has what building needs, which would be installed once more each time.
+PIP := $(BIN)/pip install -qq --no-compile
+INSTALL := LEVERET_BUILD=pure $(PIP) --no-build-isolation --editable
 
 $(BIN)/.installed: pyproject.toml
 	@echo "Installing Leveret and what it needs in $(VENV), which takes about 15 s"
 	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c "$(BUILD_REQUIRES)" | $(PIP) --requirement /dev/stdin
 	@$(INSTALL) .
 	@touch $@
 
 # What tests and checks need does not replace what compiling needs, so both may go on at a time.
-$(BIN)/.build-ready: $(BIN)/.installed
-	@$(BIN)/python -c "$(BUILD_REQUIRES)" | $(PIP) --requirement /dev/stdin
-	@touch $@
-
-$(BIN)/.test-ready: $(BIN)/.build-ready
-	@echo "Installing what tests and checks need in $(VENV), which takes about 40 s"
+$(BIN)/.test-ready: $(BIN)/.installed
+	@echo "Installing what tests and checks need in $(VENV), which takes about 30 s"
 	@$(INSTALL) '.[test,dev]'
 	@touch $@
 
-$(BIN)/.compiled: $(BIN)/.build-ready $(SOURCES)
+$(BIN)/.compiled: $(BIN)/.installed $(SOURCES)
 	@echo "Compiling the message path, which takes one to two minutes"
 	@find -L leveret -name '*.so' -delete
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
 
 # `make run` compiles in the background. Whoever comes second waits, and finds it done.
-compile: $(BIN)/.build-ready
+compile: $(BIN)/.installed
 	@mkdir -p build
 	@flock build/compile.lock $(MAKE) --no-print-directory $(BIN)/.compiled
 
@@ -100,9 +105,12 @@ cluster: $(BIN)/.installed
 test: test-pure test-compiled
 
 test-compiled: $(BIN)/.test-ready compile
-	$(PYTEST) -m 'not interop' $(PARTS)
+	$(PYTEST) -m 'not interop' $(if $(filter tests,$(TESTS)),$(addprefix --ignore-glob=,$(NOT_COMPILED))) $(PARTS)
 
+# The first import of a test rewrites its assertions, and compiles it and what it imports. Workers that
+# start together would each do so, which takes twice as long as an import.
 test-pure: $(BIN)/.test-ready
+	$(if $(filter tests,$(TESTS)),@LEVERET_PURE=1 $(BIN)/python -m pytest --collect-only -qq tests > /dev/null || true)
 	LEVERET_PURE=1 $(PYTEST) -n $(PURE_JOBS) -m 'not interop' $(addprefix --ignore=,$(NOT_PURE)) $(if $(filter tests,$(TESTS)),$(PURE),$(TESTS))
 
 test-interop: $(BIN)/.test-ready compile
