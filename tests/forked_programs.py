@@ -41,7 +41,11 @@ MESSAGE_MAX, FILES_MAX = 200_000, 3
 NEW_NETWORK = 0x40000000
 """CLONE_NEWNET of setns(2)."""
 PROGRAMS = {
-    "leveret": ("leveret.mgmt.cli.entry", "leveret.mgmt.cli.serve_command"),
+    "leveret": (
+        "leveret.mgmt.cli.entry",
+        "leveret.mgmt.cli.serve_command",
+        "leveret.mgmt.perf.perf_command",
+    ),
     "leveretctl": ("leveret.mgmt.ctl.leveretctl",),
     "leveret-ending-at-a-step": ("tests.cluster.ending_at_a_step",),
 }

@@ -2,8 +2,6 @@
 
 import os
 import socket
-import subprocess
-import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -11,7 +9,7 @@ from typer.testing import CliRunner
 from leveret.broker.config.known_settings import OWN
 from leveret.mgmt.cli.application import app
 from leveret.mgmt.definitions.contents import fault_in_json
-from tests.patience import PATIENCE_SECONDS
+from tests.forked_programs import run_program
 from tests.ports import free_port
 
 
@@ -23,13 +21,11 @@ def start(tmp_path, lines=(), *options, **variables):
         "--data-dir": tmp_path / "data", "--port": free_port(), "--management-port": 0,
         "--prometheus-port": 0,
     }  # fmt: skip
-    given = [str(part) for name, value in defaults.items() if name not in options
+    given = [part for name, value in defaults.items() if name not in options
              for part in (name, value)]  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-m", "leveret.mgmt.cli.entry", "serve", "--config", str(file),
-         "--bind", "127.0.0.1", *given, *options],
-        env=os.environ | variables, capture_output=True, text=True, timeout=PATIENCE_SECONDS,
-        check=False,
+    done = run_program(
+        "leveret", "serve", "--config", file, "--bind", "127.0.0.1", *given, *options,
+        environment=os.environ | variables,
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stdout + done.stderr

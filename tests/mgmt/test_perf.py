@@ -14,6 +14,7 @@ import threading
 import pytest
 
 from tests.feature.certificate_authority import CertificateAuthority
+from tests.forked_programs import run_program
 from tests.mgmt.served_node import ServedNode
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_ports
@@ -21,11 +22,8 @@ from tests.ports import free_ports
 COMMAND = [sys.executable, "-m", "leveret.mgmt.perf.perf_command"]
 
 
-def perf(*arguments, timeout=PATIENCE_SECONDS):
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        capture_output=True, text=True, timeout=timeout, check=False,
-    )  # fmt: skip
+def perf(*arguments):
+    return run_program("leveret", "perf", *arguments)
 
 
 def uri_of(node, vhost="%2F", password="guest"):
