@@ -35,7 +35,7 @@ def only_counts(monkeypatch):
 
 def test_a_restart_in_the_middle_changes_nothing(spark, known_tables, tmp_path, monkeypatch):
     trace, out = tmp_path / "trace", tmp_path / "out"
-    few = ("summary", "depth", "fates", "rejected")
+    few = ("summary", "fates", "rejected")
     options = Options(str(trace), str(out), only=few)
     with monkeypatch.context() as briefly:
         briefly.setattr(WRITES_TABLES, write_counts)
