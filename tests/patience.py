@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 PATIENCE_SECONDS = 120
 POLL_SECONDS = 0.005
+LOOK_SECONDS = 0.05
+"""Between two looks at a node. Each asks it by HTTP: more of them take the processor from it."""
 
 
 async def until(condition: Callable[[], object]) -> None:

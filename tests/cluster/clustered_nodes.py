@@ -10,7 +10,7 @@ import pika
 
 from tests.cluster.namespaces import Host
 from tests.forked_programs import run_program, start_program
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import LOOK_SECONDS, PATIENCE_SECONDS
 from tests.ports import free_ports
 from tests.store_problems import assert_intact
 
@@ -80,7 +80,7 @@ class ClusteredNode:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition():
             assert time.monotonic() < deadline, f"waited until {what}\n{self.log[-3000:]}"
-            time.sleep(0.02)
+            time.sleep(LOOK_SECONDS)
 
     def wait_for_end(self):
         """Wait until the process has ended by itself; return its exit code."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.forked_programs import start_program
 from tests.mgmt.http_api import HttpApi
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import LOOK_SECONDS, PATIENCE_SECONDS
 from tests.ports import free_ports
 
 
@@ -46,7 +46,7 @@ class ServedNode(HttpApi):
         while not condition():
             if time.monotonic() > deadline:
                 raise AssertionError(f"waited {seconds} s until {what}\n{self.log[-3000:]}")
-            time.sleep(0.02)
+            time.sleep(LOOK_SECONDS)
 
     def stop(self):
         if self.process.poll() is None:
