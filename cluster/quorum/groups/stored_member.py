@@ -15,13 +15,17 @@ from leveret.cluster.raft.configuration import (
 from leveret.cluster.raft.entry_log import Stored, StoredRun
 from leveret.cluster.raft.outputs import CONFIGURATION
 from leveret.storage.disk.disk import StoreError
-from leveret.storage.group_log.entry_blocks import block_of
+from leveret.storage.group_log.entry_blocks import Block, block_of
 from leveret.storage.group_log.group_log import GroupLog
 from leveret.storage.group_log.group_state import GroupState, SnapshotName
 from leveret.storage.group_log.rounds import Snapshot
 
 KEPT_FOR_OTHERS = 100_000
 """A reachable member that is further behind than this many entries gets a snapshot instead."""
+KEPT_FOR_ABSENT, KEPT_FOR_ABSENT_BYTES = 1_000, 256 * 1024
+"""The last entries are kept while the node of another member is away. If it has a thousand queues,
+their snapshots would take many times as long as the few entries that it lacks.
+"""
 TURN_BYTES = 256 * 1024
 """About how many bytes of a snapshot are made in one turn. This takes less than 5 ms."""
 STEPS_A_TURN = 16
@@ -81,7 +85,7 @@ class MemberSnapshots:
         if member is None:
             return None
         try:
-            return await snapshot_of(member)
+            return await snapshot_of(member, self._log.groups[group].blocks)
         except Exception as error:
             member.failed(error)
             return None
@@ -98,26 +102,52 @@ class MemberSnapshots:
             member.failed(error)
 
 
-async def snapshot_of(member: GroupMember) -> Snapshot | None:
-    """A snapshot of the entries that a member has applied; None if there are no new ones.
+async def snapshot_of(member: GroupMember, blocks: list[Block]) -> Snapshot | None:
+    """A snapshot of the entries that a member has applied.
 
-    It is made in several turns if it is large.
+    None if there are no new ones, and none to discard. It is made in several turns if it is large.
+    blocks: the places of all entries.
     """
     log = member.raft.state.log
     index = member.applied
-    if member.damage or index <= log.snapshot_index:
+    if member.damage or index < log.snapshot_index:
         return None
-    leading = member.raft.leading
-    discard = index
-    if leading is not None:
-        behind = min(index, leading.needed_from() - 1)
-        discard = behind if index - behind < KEPT_FOR_OTHERS else index
+    discard = max(_discardable(member, blocks), log.base_index)
+    if index == log.snapshot_index and discard == log.base_index:
+        return None
     configuration = encode_configuration(log.configuration_at(index)[1])
-    discard = max(discard, log.base_index)
     name = SnapshotName(index, log.term_of(index))
     live = member.machine.live()
     state = await joined(member.machine.snapshot())
     return Snapshot(name, configuration, state, live, discard)
+
+
+def _discardable(member: GroupMember, blocks: list[Block]) -> int:
+    """The last applied entry that no other member is expected to need."""
+    state, index = member.raft.state, member.applied
+    discard = index
+    if member.raft.leading is not None:
+        behind = min(index, member.raft.leading.needed_from() - 1)
+        discard = behind if index - behind < KEPT_FOR_OTHERS else index
+    if any(
+        name != state.me and name not in state.reachable for name in state.log.configuration.members
+    ):
+        discard = min(discard, _before_the_last(blocks, index))
+    return discard
+
+
+def _before_the_last(blocks: list[Block], index: int) -> int:
+    """The last entry that is too old to be kept for an absent member."""
+    first, octets = index + 1, 0
+    for block in reversed(blocks):
+        if block.last < first - 1:
+            break  # The entries between were discarded.
+        while block.first < first <= block.last + 1:
+            octets += block.sizes[first - 1 - block.first]
+            if octets > KEPT_FOR_ABSENT_BYTES or index + 1 - first >= KEPT_FOR_ABSENT:
+                return first - 1
+            first -= 1
+    return first - 1
 
 
 async def joined(pieces: Iterator[bytes]) -> bytes:

@@ -121,6 +121,29 @@ async def test_a_member_that_was_away_catches_up_by_entries(tmp_path):
         await nodes.equal([1])
 
 
+async def test_the_last_entries_are_kept_for_a_member_that_is_away(tmp_path):
+    async with GroupedNodes(tmp_path) as nodes:
+        await nodes.create([1])
+        client = Client(nodes.by_name[NAMES[0]], 1)
+        client.add(b"first")
+        await until(lambda: client.is_done)
+        await nodes.kill(NAMES[2])
+        client.add(*[b"%d" % number for number in range(50)])
+        client.settle(51)
+        await until(lambda: client.is_done)
+        await nodes.equal([1])
+        for node in nodes:
+            await node.store.rounds.free_space([1])
+            assert node.groups.members[1].raft.state.log.snapshot_index > 50
+        await nodes.start(NAMES[2])
+        await nodes.equal([1])
+        assert [node.groups.sending._number for node in nodes] == [0, 0, 0], "no snapshot was sent"
+        for node in nodes:
+            await node.store.rounds.free_space([1])
+            log = node.groups.members[1].raft.state.log
+            assert log.base_index == log.snapshot_index, "the entries are discarded"
+
+
 async def test_a_member_that_was_away_catches_up_by_a_snapshot_beside_traffic(tmp_path):
     async with GroupedNodes(tmp_path, file_bytes=200_000) as nodes:
         await nodes.create([1])
