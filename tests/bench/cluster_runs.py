@@ -20,6 +20,7 @@ from . import clusters, generator, scenarios
 from .brokers import HOST, BrokerFailed
 from .clusters import Cluster
 from .load_runs import run_loads
+from .other_rabbitmq import root_of_other
 from .plan import Plan, chosen, progress
 from .samples import Results, SingleSample
 from .synchronising import measure_synchronising
@@ -46,10 +47,12 @@ def run_clusters(plan: Plan, options: argparse.Namespace, results: Results) -> N
         progress("clusters form")
         running = [stack.enter_context(clusters.leveret(source)) for source in options.sources]
         if not options.without_rabbitmq:
-            try:
-                running.append(stack.enter_context(clusters.rabbitmq()))
-            except BrokerFailed as error:
-                results.notes.append(f"a cluster ran alone: {error}")
+            root = root_of_other()
+            for one in (None,) if root is None else (None, root):
+                try:
+                    running.append(stack.enter_context(clusters.rabbitmq(one)))
+                except BrokerFailed as error:
+                    results.notes.append(f"a cluster of RabbitMQ is missing: {error}")
         if scenarios.CLUSTER_FORMS[0] in wanted:
             _record_formation(running, results)
         run_loads(plan, loads, [cluster.broker for cluster in running], None, results)

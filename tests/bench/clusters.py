@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import brokers
+from . import brokers, other_rabbitmq
 from .brokers import HOST, ROOT, THIS_TREE, Broker, Source
 from .node_files import shared_settings
 
@@ -133,16 +133,18 @@ def leveret(source: Source = THIS_TREE, settings: str = "") -> Iterator[Cluster]
 
 
 @contextlib.contextmanager
-def rabbitmq() -> Iterator[Cluster]:
-    """Run a private cluster of RabbitMQ."""
-    program = brokers.find_rabbitmq()
+def rabbitmq(root: Path | None = None) -> Iterator[Cluster]:
+    """Run a private cluster of RabbitMQ. root: of another system (other_rabbitmq.py)."""
+    program = brokers.find_rabbitmq() if root is None else other_rabbitmq.PROGRAM
+    name_of_all = "rabbitmq" if root is None else other_rabbitmq.NAME
     names = [f"bench{number}@localhost" for number in range(NODES)]
     epmd_port = str(brokers.free_port(0))
     cookie = secrets.token_hex(16)
     nodes = []
     with tempfile.TemporaryDirectory(
-        prefix="bench-rabbitmq-", ignore_cleanup_errors=True
-    ) as directory:
+        prefix="bench-rabbitmq-", ignore_cleanup_errors=True,
+        dir=None if root is None else root / "srv",
+    ) as directory:  # fmt: skip
         for home, name in zip(_homes(directory), names, strict=True):
             port = brokers.free_port(0)
             settings = shared_settings(home, HOST, brokers.free_port(0)) + _found_by_list(names)
@@ -153,9 +155,12 @@ def rabbitmq() -> Iterator[Cluster]:
             }
             (home / ".erlang.cookie").touch(mode=0o600)
             (home / ".erlang.cookie").write_text(cookie)
-            nodes.append(Node("rabbitmq", port, [str(program)], home, environment))
+            command = [str(program)]
+            if root is not None:
+                command, environment = other_rabbitmq.moved(root, home, environment)
+            nodes.append(Node(name_of_all, port, command, home, environment))
         try:
-            with _formed(Cluster("rabbitmq", nodes)) as cluster:
+            with _formed(Cluster(name_of_all, nodes)) as cluster:
                 yield cluster
         finally:
-            brokers.stop_port_mapper(nodes[0].environment)
+            brokers.stop_port_mapper({"ERL_EPMD_PORT": epmd_port})
