@@ -15,7 +15,13 @@ from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.cluster.quorum.groups.groups import Groups
 from leveret.cluster.quorum.groups.uses import GroupUse
 from leveret.cluster.quorum.groups.wanted_members import WantedMembers
-from leveret.cluster.quorum.machine.commands import Command, Configure, encode_command, entry_of
+from leveret.cluster.quorum.machine.commands import (
+    Command,
+    Configure,
+    Options,
+    encode_command,
+    entry_of,
+)
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.membership_record import QuorumRecord
 from leveret.cluster.quorum.queue_group import QueueGroup
@@ -57,6 +63,7 @@ class DeclaredGroup:
         self.node = groups.node
         self.declared_at_s = groups.wall_ms() / 1000
         self._times_served = 0
+        self._proposed: Options | None = None
         self.lost = ""
         self.lost_by_others: set[str] = set()
         self.waits_for_node = False
@@ -131,6 +138,7 @@ class DeclaredGroup:
         if self._times_served == member.times_served:
             return False
         self._times_served = member.times_served
+        self._proposed = machine_of(member).messages.options
         self._propose_options(member)
         self._log_default(member)
         self.letters.begin(member, machine_of(member).kept_letters())
@@ -156,7 +164,9 @@ class DeclaredGroup:
             )
 
     def _propose_options(self, member: GroupMember) -> None:
-        if machine_of(member).messages.options != self._options:
+        # What was proposed may not be applied yet.
+        if self._proposed != self._options:
+            self._proposed = self._options
             self.propose(member, [Configure(self._options)])
 
     def propose(self, member: GroupMember, commands: list[Command]) -> None:

@@ -2,6 +2,7 @@
 
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.machine.effects import Expired
+from leveret.cluster.quorum.queue_groups.declared_group import machine_of
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.testing import EmbeddedBroker
 from tests.patience import until
@@ -54,3 +55,29 @@ async def test_the_log_names_the_queue_of_a_member(caplog):
         _, _, member = await led(node)
         member.failed(ValueError("a test"))
     assert "the member of quorum queue 'q' in vhost '/' on this node has stopped" in caplog.text
+
+
+async def options_when_applied(member):
+    """The options of the queue once all entries are applied."""
+    await until(lambda: member.is_serving)
+    await until(lambda: member.applied == member.raft.state.log.last_index)
+    return machine_of(member).messages.options
+
+
+async def test_policies_that_changed_while_there_was_no_leader_are_those_of_the_next_one():
+    async with EmbeddedBroker(definitions={"queues": [QUEUE]}) as node:
+        groups, queue, member = await led(node)
+        member.stop_serving()
+        groups.declared[member.group].configure(queue.options._replace(max_length=5))
+        groups.groups.mark(member)
+        assert (await options_when_applied(member)).max_length == 5
+
+
+async def test_a_policy_that_is_taken_back_before_it_is_applied_is_not_in_force():
+    async with EmbeddedBroker(definitions={"queues": [QUEUE]}) as node:
+        groups, queue, member = await led(node)
+        before = await options_when_applied(member)
+        declared = groups.declared[member.group]
+        declared.configure(queue.options._replace(max_length=5))
+        declared.configure(queue.options)
+        assert await options_when_applied(member) == before
