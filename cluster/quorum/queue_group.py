@@ -25,7 +25,7 @@ from leveret.broker.queues.contract.status import (
 )
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.group_service import TakesCounts
-from leveret.cluster.quorum.machine.commands import NO_LIMIT
+from leveret.cluster.quorum.machine.commands import NO_LIMIT, DelayedRetry
 from leveret.cluster.quorum.machine.figures import ConsumerCounts, MachineFigures, figures
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.queue_machines import FIGURES, FiguresError, decode_figures
@@ -208,7 +208,16 @@ def _quorum_status(now: MachineFigures) -> QuorumStatus:
         delayed_bytes=now.delayed_bytes,
         next_delayed_ms=now.next_delayed_ms,
         last_delayed_ms=now.last_delayed_ms,
+        delayed_retry=_delayed_retry(now),
     )
+
+
+def _delayed_retry(now: MachineFigures) -> str:
+    """As RabbitMQ shows it (`rabbit_quorum_queue:fmt_delayed_retry`)."""
+    if now.delayed_retry is DelayedRetry.DISABLED:
+        return "disabled"
+    least, most = now.delayed_retry_min_ms, now.delayed_retry_max_ms
+    return f"{now.delayed_retry.name.lower()} (min: {least}ms, max: {most}ms)"
 
 
 def _consumer(one: ConsumerCounts, node: str) -> ConsumerFigures:

@@ -27,6 +27,7 @@ def quorum_fields(quorum: QuorumStatus, delayed: int) -> dict[str, Any]:
         return fields
     fields["messages_by_priority"] = {str(level): count for level, count in quorum.by_priority}
     fields["messages_active_priorities"] = len(quorum.by_priority)
+    fields["delayed_retry"] = quorum.delayed_retry
     fields["messages_delayed"] = delayed
     if delayed:
         fields["next_delayed_at"] = quorum.next_delayed_ms

@@ -132,7 +132,8 @@ class QuorumStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     priorities: how many there are; 1 for none. returned: of the ready messages, those that were
     returned, which go before all others. by_priority: the others, by level, if there are any.
     delivery_limit: None if there is none. next_delayed_ms, last_delayed_ms: the wall-clock times
-    when the first and the last delayed messages are ready; 0 if there are none.
+    when the first and the last delayed messages are ready; 0 if there are none. delayed_retry:
+    which returned messages are delayed, and how long.
     """
 
     priorities: int
@@ -142,6 +143,7 @@ class QuorumStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     delayed_bytes: int
     next_delayed_ms: int
     last_delayed_ms: int
+    delayed_retry: str = "disabled"
 
 
 class RaftFigures(NamedTuple):

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from leveret.cluster.quorum.machine.commands import DelayedRetry
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 
 
@@ -55,6 +56,9 @@ class MachineFigures(msgspec.Struct, frozen=True):
     got_empty: int
     redelivered: int
     acked: int
+    delayed_retry: DelayedRetry = DelayedRetry.DISABLED
+    delayed_retry_min_ms: int = 0
+    delayed_retry_max_ms: int = 0
 
 
 def figures(machine: QuorumMachine) -> MachineFigures:
@@ -80,4 +84,7 @@ def figures(machine: QuorumMachine) -> MachineFigures:
         ]),
         messages.taken, messages.delivered, messages.delivered_no_ack, messages.got,
         messages.got_no_ack, messages.got_empty, messages.redelivered, messages.acked,
+        delayed_retry=messages.options.delayed_retry,
+        delayed_retry_min_ms=messages.options.delayed_retry_min_ms,
+        delayed_retry_max_ms=messages.options.delayed_retry_max_ms,
     )  # fmt: skip

@@ -17,6 +17,7 @@ from leveret.broker.queues.contract.retained_dead_letters import (
     DeadLetterWorker,
     RetainedDeadLetter,
 )
+from leveret.broker.queues.dead_letters.header import EXPIRED, REJECTED
 from leveret.broker.runtime.turns import Actor
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.cluster.quorum.groups.group_member import GroupMember
@@ -68,6 +69,10 @@ class LeaderDeadLetters:
         elif isinstance(effect, DeadLetters):
             self._once.add(effect)
             self._publish()
+        elif isinstance(effect, Dropped) and self._vhost.tracer is not None:
+            # Its messages are read as dead letters, to be traced, and then counted.
+            self._once.add(DeadLetters(effect.reason, effect.runs, are_kept=False))
+            self._publish()
         elif isinstance(effect, Dropped):
             count = sum([run.count for run in effect.runs])
             self._vhost.note_discarded(self._queue, REASONS[effect.reason], count)
@@ -76,7 +81,18 @@ class LeaderDeadLetters:
 
     def _publish(self) -> None:
         while (letters := self._once.take()) is not None:
+            self._trace(letters)
             self._vhost.dead_letter(self._queue, letters.messages, letters.reason)
+
+    def _trace(self, letters: ReadLetters) -> None:
+        tracer, reason = self._vhost.tracer, letters.reason
+        if tracer is None or reason == REJECTED:
+            return  # The channel of the consumer has traced a rejected message.
+        for message in letters.messages:
+            if reason == EXPIRED:
+                tracer.expired(self._queue, message)
+            else:
+                tracer.dropped(self._queue, message, reason)
 
 
 class RetainedLetterSource(Actor):

@@ -43,5 +43,6 @@ def test_rules_of_4_3_have_32_and_delayed_messages():
     assert fields == {
         "delivery_limit": "unlimited", "messages_ready_returned": 0,
         "messages_by_priority": {"4": 2}, "messages_active_priorities": 1, "messages_delayed": 2,
+        "delayed_retry": "all (min: 500ms, max: 500ms)",
         "next_delayed_at": now_ms + 500, "last_delayed_at": now_ms + 500,
     }  # fmt: skip

@@ -3,7 +3,12 @@
 import pytest
 
 from leveret.broker.runtime.virtual_clock import VirtualClock
-from leveret.cluster.quorum.machine.commands import Configure, DeadLetterStrategy, Options
+from leveret.cluster.quorum.machine.commands import (
+    Configure,
+    DeadLetterStrategy,
+    Options,
+    Tick,
+)
 from leveret.cluster.quorum.queue_groups.dead_letters import LeaderDeadLetters
 from leveret.storage.contract.backing_queue import BeingRead
 from leveret.storage.messages.addresses import Addresses
@@ -75,6 +80,31 @@ class Leading:
 
     def wall_ms(self):
         return self.use.vhost.clock.now_ms()
+
+
+class Traced:
+    """A tracer of a queue's messages. lines: what it was told."""
+
+    def __init__(self):
+        self.lines = []
+
+    def expired(self, queue, message):
+        self.lines.append((message.body, "expired"))
+
+    def dropped(self, queue, message, reason):
+        self.lines.append((message.body, reason))
+
+
+@pytest.mark.parametrize("strategy", [DeadLetterStrategy.DROP, DeadLetterStrategy.AT_MOST_ONCE])
+def test_what_expires_or_is_dropped_is_traced(strategy):
+    leading = Leading(Options(max_length=1, message_ttl_ms=1_000, dead_letters=strategy))
+    leading.vhost.tracer = tracer = Traced()
+    publish(leading.use.queue, b"1", b"2")
+    leading.use.settle()
+    leading.use.vhost.clock.advance(2)
+    leading.use.group.propose(Tick())
+    leading.settle()
+    assert tracer.lines == [(b"1", "maxlen"), (b"2", "expired")]
 
 
 @pytest.fixture
