@@ -18,7 +18,7 @@ from leveret.cluster.rpc.rpc import Rpc
 from leveret.mgmt.cli import entry
 
 AT_STEP = "at_step"
-HOME_STEPS = ("declared", "others-hold", "held", "copied", "replaced", "ended")
+HOME_STEPS = ("declared", "others-hold", "held", "copied", "ended")
 MEMBER_STEPS = ("holds", "follows")
 RPCS = []
 
@@ -78,7 +78,6 @@ def main():
     after(Conversion, "_hold_others", "others-hold")
     after(HomeHold, "freeze", "held")
     after(Conversion, "_copy", "copied")
-    before(HomeHold, "successor", "replaced")
     after(Conversion, "_replace", "ended")
     after(NodeHolds, "_fence", "holds")
     before(NodeHold, "successor", "follows", lambda hold: type(hold) is NodeHold)
