@@ -3,7 +3,8 @@
 This keeps RD3 and RD4 of replicated_declarations.py.
 
 No store has them, so a joining node gets all of them from the coordinator, right after the entries
-that it missed. Queues that are not durable are deleted when their node ends: the coordinator
+that it missed. They may be lost with a link or with the coordinator: then they are sent again with
+the next view. Queues that are not durable are deleted when their node ends: the coordinator
 deletes those of nodes that are not in its view, and a node that returns deletes its own. Mirrored
 queues are an exception: their records determine their fate (cluster/mirrors/mirror_record.py).
 """
@@ -17,7 +18,7 @@ from leveret.broker.registry.contents import contents
 from leveret.broker.registry.registry import Registry
 from leveret.broker.runtime.long_work import LongWork, Step
 from leveret.broker.runtime.turns import Turns
-from leveret.cluster.metadata.messages import AnyMessage, Install, View
+from leveret.cluster.metadata.messages import AnyMessage, Install, View, ViewMember
 from leveret.cluster.metadata.operations import decode_all, encoding_all
 
 PASSING = b"P"
@@ -48,11 +49,26 @@ class PassingDeclarations:
         self._turns = turns
         self._submit = submit
         self._newcomers: set[str] = set()
+        self._unlinked: set[str] = set()
+
+    def link_down(self, name: str) -> None:
+        """A link is down: what was sent may be lost."""
+        self._unlinked.add(name)
 
     def view_begins(self, view: View, before: View | None) -> None:
-        """Note the members that were not in the previous view: they lack these declarations."""
-        known = () if before is None else before.members
-        self._newcomers = {member.name for member in view.members if member not in known}
+        """Note the members that may lack these declarations.
+
+        They were not in the previous view, their link was down since, or another node coordinated
+        that view.
+        """
+        known: tuple[ViewMember, ...] = ()
+        if before is not None and before.id.coordinator == view.id.coordinator:
+            known = before.members
+        self._newcomers = {
+            member.name for member in view.members
+            if member not in known or member.name in self._unlinked
+        }  # fmt: skip
+        self._unlinked -= self._newcomers
 
     def lacked(self, name: str, message: AnyMessage) -> Generator[Step, None, bytes | None]:
         """Encode the declarations that a node lacks after a message to it, to follow PASSING; or

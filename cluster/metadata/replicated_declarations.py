@@ -252,6 +252,7 @@ class ReplicatedDeclarations:
 
         def down() -> None:
             del self._peers[peer.name]
+            self._passing.link_down(peer.name)
             self._early.pop(peer.name, None)
             self._give(lambda replication: replication.unlinked(peer.name))
 

@@ -21,6 +21,7 @@ from leveret.broker.runtime.pending import Answer, given
 from leveret.cluster.metadata.history import History
 from leveret.cluster.metadata.log_listener import LogListener
 from leveret.cluster.metadata.messages import ViewMember
+from leveret.cluster.metadata.passing import PASSING
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.metadata.replication import MetadataReplication
 from leveret.storage.metadata.metadata import MetadataError, SqliteMetadata
@@ -152,10 +153,20 @@ class Cluster:
         """The links of a node are down; it runs on, as the others do."""
         node = self.nodes[name]
         for pair in [one for one in self.links if node in (one[0].sender, one[0].receiver)]:
-            self.links.remove(pair)
-            for wire in pair:
-                wire.sender.log.peer_down(wire, "nothing was heard")
-        self.frames.clear()
+            self._cut(pair)
+
+    def cut_link(self, one, other):
+        """The link between two nodes is down."""
+        for pair in [
+            each for each in self.links if {one, other} == {each[0].sender, each[0].receiver}
+        ]:
+            self._cut(pair)
+
+    def _cut(self, pair):
+        self.links.remove(pair)
+        for wire in pair:
+            wire.sender.log.peer_down(wire, "nothing was heard")
+        self.frames = deque(one for one in self.frames if one[0] not in pair)
 
     def stop(self, name):
         node = self.nodes.pop(name)
@@ -416,6 +427,29 @@ def test_what_another_node_said_before_the_replication_begins_counts(cluster):
     cluster.pass_frames()
     b.log.begin(replication)
     assert [status.member.name for status in replication.heard] == ["a"]
+
+
+@pytest.mark.parametrize("falls", ["link", "coordinator"])
+def test_transient_objects_that_are_lost_on_the_way_are_sent_again(cluster, falls):
+    a, *_ = cluster.formed("a", "b", "c")
+    cluster.declare("a", PutExchange("/", "passing", "fanout"))
+    cluster.stop("c")
+    cluster.run()
+    c = cluster.start("c", 2)
+    received = c.log.received
+    c.log.received = lambda peer, frame: frame[:1] == PASSING or received(peer, frame)
+    cluster.run()
+    assert not c.listener.has_joined, "its start waits for them"
+    c.log.received = received
+    if falls == "link":
+        cluster.cut_link(a, c)
+        cluster.link(a, c)
+    else:
+        cluster.stop("a")
+    cluster.run()
+    assert c.listener.has_joined
+    assert cluster.contents("c") == cluster.contents("b")
+    assert any(b"passing" in one for one in cluster.contents("c"))
 
 
 def test_transient_objects_have_no_events_on_the_node_that_comes_back(cluster):
