@@ -24,6 +24,7 @@ from leveret.broker.declarations.values import (
     PutPlacement,
     PutQueue,
     PutQueueHome,
+    ReplaceQueue,
 )
 from leveret.broker.queues.contract.queue_kind import CLASSIC, QUORUM
 from leveret.broker.queues.contract.queue_kinds import queue_type
@@ -108,6 +109,8 @@ class _Kinds:
                 for it in _declarations(value_of(row, LogEntry)):
                     if isinstance(it, PutQueue):
                         self._of_log[(it.vhost, it.name), it.identity] = it.arguments
+                    elif isinstance(it, ReplaceQueue):
+                        self._of_log[(it.vhost, it.name), it.successor_identity] = it.arguments
 
     def renamed(
         self, place: Place, record: bytes, names: Names, identity: int | None = None
@@ -199,6 +202,9 @@ def _declaration(it: Declaration, names: Names, kinds: _Kinds) -> Declaration:
                 record=kinds.renamed((it.vhost, it.name), it.record, names, it.identity),
                 new_copy=names.get(it.new_copy, it.new_copy),
             )
+        case ReplaceQueue():
+            record = kinds.renamed((it.vhost, it.name), it.record, names, it.successor_identity)
+            return replace(it, node=names.get(it.node, it.node), record=record)
         case PutQueueHome():
             return replace(it, node=names.get(it.node, it.node))
         case PutParameter(component=component) if component == CLUSTER_NODE:

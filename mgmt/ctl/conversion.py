@@ -38,6 +38,8 @@ def convert_queues(ctl: Session) -> None:
     ctl.take_time()
     queues: list[dict[str, Any]] = ctl.client.get("queues", ctl.vhost, columns="name,type")
     names = [one["name"] for one in queues if one["type"] != kind and pattern.search(one["name"])]
+    if not names:
+        ctl.say(f"no queue to convert: none of another type than {kind} has a name that matches")
     refused = 0
     for number, name in enumerate(names, 1):
         try:

@@ -83,6 +83,8 @@ def test_many_are_converted_and_the_others_are_listed(cluster):
     assert "1 of 3 queues were not converted" in said
     assert (bodies(b, "many-1"), bodies(a, "many-2")) == ([b"1"], [b"2"])
     assert "it is a quorum queue" in b.ctl("convert_queue", "many-1", *TO_QUORUM, succeeds=False)
+    said = b.ctl("convert_queues", "--pattern", "^many-[12]", *TO_QUORUM)
+    assert "no queue to convert: none of another type than quorum has a name that matches" in said
     with b.connect() as connection:
         for number in (1, 2, 3):
             connection.channel().queue_delete(f"many-{number}")

@@ -6,7 +6,13 @@ import json
 import pytest
 
 from leveret.broker.amqp.field_table import encode_table
-from leveret.broker.declarations.values import DeleteParameter, PutPlacement, PutQueue, PutVhost
+from leveret.broker.declarations.values import (
+    DeleteParameter,
+    PutPlacement,
+    PutQueue,
+    PutVhost,
+    ReplaceQueue,
+)
 from leveret.broker.policies.parameters import NO_VHOST
 from leveret.broker.registry.objects.queues import QUEUE_HOME, QUEUE_RECORD
 from leveret.broker.registry.stored import CLUSTER_LOG, CLUSTER_PROMISE, CLUSTER_VIEW
@@ -41,6 +47,11 @@ def queue(name, kind="classic"):
 
 def arguments(kind):
     return encode_table({"x-queue-type": ("S", kind)})
+
+
+def quorum_record(name):
+    """The record of a quorum queue whose first member was on node `a` when it was made."""
+    return membership_record.encode(new_record(("a", "b")).renamed({"a": name}))
 
 
 def changed(*rows, queues=()):
@@ -142,6 +153,9 @@ def test_entries_of_the_log():
             # Of a queue that is declared now, and of one that is not, nor in the log.
             PutPlacement("/", "q", 7, name, record_of(name)),
             PutPlacement("/", "gone", 5, name, record_of("a")),
+            # One that has its name, and its kind, from a conversion.
+            ReplaceQueue("/", "m", 3, "next", 4, arguments("quorum"), name, quorum_record(name)),
+            PutPlacement("/", "m", 4, name, quorum_record(name)),
             put_member(name, True),
             DeleteParameter(CLUSTER_NODE, NO_VHOST, name),
             PutVhost("a"),
