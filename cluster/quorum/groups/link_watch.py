@@ -1,4 +1,4 @@
-"""Checks whether other nodes still send frames: one check a second for all groups.
+"""Checks whether other nodes still send frames: about one check a second for all groups.
 
 A node that has nothing to send sends an empty frame, so a link on which nothing arrives for two
 checks is silent. Checks are counted instead of time: if this process did not run for a while, that
@@ -11,8 +11,9 @@ from typing import Protocol
 from leveret.broker.runtime.clock import Clock, Timer
 from leveret.cluster.links.services import Peer
 
-CHECK_MS = 1_000
+CHECK_MS = 900
 SILENT_CHECKS = 2
+"""A leader that is suspended is replaced within three seconds, with the election that follows."""
 
 
 class WatchHost(Protocol):
