@@ -30,7 +30,9 @@ from leveret.cluster.quorum.machine.run_queue import BLOCK_RUNS
 from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.quorum.machine.senders import Sender
 
-VERSION: Final = 1
+VERSION: Final = 2
+_ONE_BLOCK_EACH: Final = 1
+"""In this version, delayed messages, letters and held messages have a block each."""
 _START: Final = Struct("<BI")
 _LENGTH: Final = Struct("<I")
 
@@ -79,7 +81,7 @@ class _Head(msgspec.Struct, array_like=True):
 
     queues: how many blocks each queue of ready messages has; the first queue is of returned ones.
     others: how many blocks the delayed messages have, the letters of each reason, and the messages
-    that each consumer holds.
+    that each consumer holds; None: one each.
     """
 
     applied: int
@@ -98,7 +100,7 @@ class _Head(msgspec.Struct, array_like=True):
     active: list[int]
     levels: list[int]
     queues: list[int]
-    others: list[int]
+    others: list[int] | None = None
 
 
 class Snapshot:
@@ -145,7 +147,7 @@ def restored_in_steps(data: bytes) -> Iterator[QuorumMachine | None]:
     """
     try:
         version, length = _START.unpack_from(data)
-        if version != VERSION:
+        if version not in {VERSION, _ONE_BLOCK_EACH}:
             raise SnapshotError(
                 f"a snapshot of a quorum queue is of version {version}; this node reads "
                 f"{VERSION}: update it"
@@ -240,8 +242,10 @@ def _restore_messages(
         for sender in machine.senders.known.values()
         for consumer in sender.consumers.values()
     ]
-    others: list[DelayedMessages | HeldRuns] = [messages.delayed, *messages.letters.by_reason]
-    for part, count in _counted([*others, *holders], head.others):
+    parts: list[DelayedMessages | HeldRuns] = [messages.delayed, *messages.letters.by_reason]
+    parts += holders
+    counts = [1] * len(parts) if head.others is None else head.others
+    for part, count in _counted(parts, counts):
         for block in _next(blocks, count):
             for run in unpack_runs(block):
                 part.add(run)

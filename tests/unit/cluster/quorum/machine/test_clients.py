@@ -1,5 +1,6 @@
 """Senders, nodes, single active consumers: who is known to the queue, and what each is told."""
 
+import msgspec
 import pytest
 
 from leveret.cluster.quorum.machine.commands import (
@@ -23,6 +24,7 @@ from leveret.cluster.quorum.machine.effects import (
     TimedOut,
     UnknownSender,
 )
+from leveret.cluster.quorum.machine.packed_runs import pack_runs
 from leveret.cluster.quorum.machine.snapshots import SnapshotError, restore, snapshot
 from tests.unit.cluster.quorum.machine.queue_by_hand import QueueByHand
 
@@ -261,6 +263,32 @@ def test_a_snapshot_has_the_many_messages_that_a_consumer_holds():
     assert snapshot(queue.machine) == state
 
 
+def test_a_snapshot_of_the_first_version_has_a_block_for_each_part():
+    """They are delayed messages, the letters of each reason, and what each consumer holds."""
+    queue = a_used_queue()
+    state = snapshot(queue.machine)
+    size = int.from_bytes(state[1:5], "little")
+    *fields, counts = msgspec.msgpack.decode(state[5 : 5 + size])
+    head = msgspec.msgpack.encode(fields)
+    blocks = list(blocks_of(state[5 + size :]))
+    blocks, others = blocks[: -sum(counts)], blocks[-sum(counts) :]
+    parts = [others.pop(0) if count else sized(pack_runs([])) for count in counts]
+    first = b"\x01" + sized(head) + b"".join(blocks + parts)
+    assert snapshot(restore(first)) == state
+
+
+def blocks_of(data):
+    """The blocks of a snapshot, with their sizes."""
+    while data:
+        size = 4 + int.from_bytes(data[:4], "little")
+        yield data[:size]
+        data = data[size:]
+
+
+def sized(data):
+    return len(data).to_bytes(4, "little") + data
+
+
 def test_every_cut_of_a_snapshot_is_one_error():
     state = snapshot(a_used_queue().machine)
     for length in range(len(state)):
@@ -270,7 +298,7 @@ def test_every_cut_of_a_snapshot_is_one_error():
 
 def test_a_snapshot_of_another_version_says_what_to_do():
     state = snapshot(a_used_queue().machine)
-    with pytest.raises(SnapshotError, match="is of version 9; this node reads 1: update it"):
+    with pytest.raises(SnapshotError, match="is of version 9; this node reads 2: update it"):
         restore(b"\x09" + state[1:])
 
 
