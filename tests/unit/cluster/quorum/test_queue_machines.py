@@ -5,7 +5,6 @@ import pytest
 
 from leveret.cluster.quorum.effect_bytes import EffectError, decode_effects, encode_effects
 from leveret.cluster.quorum.machine.commands import (
-    MESSAGE_BYTES_MIN,
     NO_LIMIT,
     Checkout,
     CommandError,
@@ -33,7 +32,12 @@ from leveret.cluster.quorum.machine.effects import (
     Withheld,
 )
 from leveret.cluster.quorum.machine.runs import Run
-from leveret.cluster.quorum.queue_machines import FIGURES, QueueMachines, decode_figures
+from leveret.cluster.quorum.queue_machines import (
+    FIGURES,
+    MESSAGE_BYTES_MIN,
+    QueueMachines,
+    decode_figures,
+)
 
 EFFECTS = [
     Applied(7, 3),
