@@ -139,9 +139,10 @@ async def test_the_last_entries_are_kept_for_a_member_that_is_away(tmp_path):
         await nodes.equal([1])
         assert [node.groups.sending._number for node in nodes] == [0, 0, 0], "no snapshot was sent"
         for node in nodes:
-            await node.store.rounds.free_space([1])
             log = node.groups.members[1].raft.state.log
-            assert log.base_index == log.snapshot_index, "the entries are discarded"
+            # The leader keeps them until the others have acknowledged them.
+            while log.base_index < log.snapshot_index:
+                await node.store.rounds.free_space([1])
 
 
 async def test_a_member_that_was_away_catches_up_by_a_snapshot_beside_traffic(tmp_path):
