@@ -2,6 +2,7 @@
 
 import pytest
 
+from leveret.broker.events.taps import Taps
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.cluster.quorum.machine.commands import (
     Configure,
@@ -82,7 +83,7 @@ class Leading:
         return self.use.vhost.clock.now_ms()
 
 
-class Traced:
+class Traced(Taps):
     """A tracer of a queue's messages. lines: what it was told."""
 
     def __init__(self):
