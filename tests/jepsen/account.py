@@ -73,14 +73,18 @@ class Account:
         """How many deliveries were not the first one of their message."""
         return self.consumed.total() - len(self.consumed)
 
+    @property
+    def missing(self) -> set[str]:
+        """The messages that were confirmed, and neither consumed nor discarded."""
+        return self.confirmed.keys() - self.consumed.keys() - self.discarded
+
     def problems(self, is_exact: bool = False) -> list[str]:
         """What must not be, after all queues were drained.
 
         is_exact: a message has one delivery without the mark of a redelivery, in order.
         """
-        known = self.consumed.keys() | self.discarded
         named = {
-            "confirmed and missing": self.confirmed.keys() - known,
+            "confirmed and missing": self.missing,
             "consumed and never published": self.consumed.keys() - self.published,
             "acknowledged and not consumed": self.acked - self.consumed.keys(),
         }

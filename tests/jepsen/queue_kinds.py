@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from tests.cluster.clustered_nodes import ClusteredNode
 from tests.cluster.hosted_nodes import Cluster, api
 
+DOWN = "down"
 MORE_OF_POLICIES = (
     '"ha-sync-mode": "automatic", "ha-promote-on-failure": "when-synced", '
     '"ha-promote-on-shutdown": "when-synced", "queue-master-locator": "random"'
@@ -43,11 +44,15 @@ class QueueKind(NamedTuple):
     def depth(self, nodes: Sequence[ClusteredNode]) -> int:
         """How many messages all queues have, as the nodes that lead them show them.
 
-        Messages that a leader has delivered, and that are never acknowledged, count too.
+        Messages that a leader has delivered, and that are never acknowledged, count too. A node
+        that is to lead a queue, and does not lead it yet, shows none.
         """
         try:
             led = [
-                one for node in nodes for one in api(node, "queues") if _leader(one) == node.name
+                one
+                for node in nodes
+                for one in api(node, "queues")
+                if _leader(one) == node.name and one["state"] != DOWN
             ]
         except OSError:
             return 1

@@ -6,7 +6,8 @@
 
 Publishers and consumers use several queues at all nodes of a cluster, while the faults of a plan
 happen, which follows from the seed. In the end all queues are drained. Each confirmed message has
-to be consumed, or in a file of discarded messages. It needs root, for the networks.
+to be consumed, or, with `autoheal` and `ignore`, in a file of discarded messages. It needs root,
+for the networks.
 """
 
 import argparse
@@ -15,18 +16,19 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from leveret.cluster.partitions.leftovers.files import DiscardedReader, files
 from leveret.cluster.partitions.leftovers.records import MessageRecord
+from tests.cluster.clustered_nodes import ClusteredNode
 from tests.cluster.hosted_nodes import AMQP_PORT, Cluster
 from tests.cluster.namespaces import why_not
-from tests.jepsen.account import Account
+from tests.jepsen.account import SHOWN, Account
 from tests.jepsen.clients import Clients
 from tests.jepsen.nemesis import Nemesis, NotWhole
-from tests.jepsen.plan import FULL_DISK, IGNORE, MODES, PAUSE_IF_ALL_DOWN, Fault, plan
+from tests.jepsen.plan import AUTOHEAL, FULL_DISK, IGNORE, MODES, PAUSE_IF_ALL_DOWN, Fault, plan
 from tests.jepsen.queue_kinds import KINDS_OF_QUEUES, MIRRORED, QueueKind
 from tests.patience import PATIENCE_SECONDS
 from tests.small_disk import mounted
@@ -112,9 +114,12 @@ async def _run(
         waiting = ", ".join(clients.under_way[:UNDER_WAY_SHOWN])
         problems.append(f"publishers, or consumers, wait for ever; not confirmed: {waiting}")
         problems += await asyncio.to_thread(kind.states, cluster.nodes)
-    for node in cluster.nodes:
-        account.discarded |= set(_discarded(node.data_dir))
+    if wanted.mode in (AUTOHEAL, IGNORE):
+        # Only these modes have a side that loses what was confirmed.
+        for node in cluster.nodes:
+            account.discarded |= set(_discarded(node.data_dir))
     problems += account.problems(is_exact=kind.is_exact)
+    problems += _where_they_are(account.missing, cluster.nodes)
     if not account.confirmed:
         problems.append("nothing was confirmed")
     problems += _errors(directory)
@@ -130,6 +135,20 @@ def _discarded(data_dir: Path) -> Iterator[str]:
                 if isinstance(record, MessageRecord):
                     yield bytes(record.body).split(b" ", 1)[0].decode()
         reader.close()
+
+
+def _where_they_are(missing: set[str], nodes: Sequence[ClusteredNode]) -> list[str]:
+    """The nodes that have missing messages on their disks, whatever these count as there."""
+    found = []
+    for message in sorted(missing)[:SHOWN]:
+        body = f"{message} ".encode()
+        having = [
+            node.name
+            for node in nodes
+            if any(body in path.read_bytes() for path in node.data_dir.rglob("*") if path.is_file())
+        ]
+        found.append(f"{message} is on the disk of {', '.join(having) or 'no node'}")
+    return found
 
 
 def _errors(directory: Path) -> list[str]:

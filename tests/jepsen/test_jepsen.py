@@ -39,10 +39,23 @@ def test_a_plan_follows_from_its_seed():
 
 def test_a_queue_whose_messages_are_never_acknowledged_is_not_drained(monkeypatch):
     nodes = [SimpleNamespace(name="a"), SimpleNamespace(name="b")]
-    shown = [{"name": name, "node": "a", "messages": 0} for name in MIRRORED.names]
+    shown = [
+        {"name": name, "node": "a", "state": "running", "messages": 0} for name in MIRRORED.names
+    ]
     monkeypatch.setattr("tests.jepsen.queue_kinds.api", lambda node, path: shown)
     assert MIRRORED.depth(nodes) == 0
     shown[1] |= {"node": "b", "messages": 2, "messages_ready": 0, "messages_unacknowledged": 2}
     assert MIRRORED.depth(nodes) == 2
     shown[2]["node"] = "c"
     assert MIRRORED.depth(nodes) == 1, "nobody knows what a node has that does not answer"
+
+
+def test_a_queue_without_a_leader_is_not_drained(monkeypatch):
+    nodes = [SimpleNamespace(name="a")]
+    shown = [
+        {"name": name, "node": "a", "state": "running", "messages": 0} for name in MIRRORED.names
+    ]
+    monkeypatch.setattr("tests.jepsen.queue_kinds.api", lambda node, path: shown)
+    assert MIRRORED.depth(nodes) == 0
+    shown[0]["state"] = "down"
+    assert MIRRORED.depth(nodes) == 1, "it shows no messages until it is led again"
