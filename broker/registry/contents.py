@@ -6,7 +6,8 @@ a queue that lives on the node keeps its messages.
 
 A declaration has a place (`place`), which identifies the object that it declares. An object whose
 place has another declaration there is replaced or changed if its kind allows it
-(`DeclaredObjects.becoming`); otherwise it is deleted and declared again.
+(`DeclaredObjects.becoming`); otherwise it is deleted and declared again. A queue that has another
+name in one of the contents keeps its messages (renamed_queues.py).
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,7 @@ from leveret.broker.declarations.values import Declaration
 from leveret.broker.registry.declared_objects import Place
 from leveret.broker.registry.objects import KINDS
 from leveret.broker.registry.registry import Registry
+from leveret.broker.registry.renamed_queues import keep_replaced, replacements
 
 
 def contents(registry: Registry) -> Iterator[Declaration]:
@@ -29,11 +31,13 @@ def contents(registry: Registry) -> Iterator[Declaration]:
 def changes(mine: Iterable[Declaration], theirs: Iterable[Declaration]) -> list[Declaration]:
     """The declarations that make a registry with `mine` have `theirs`.
 
-    The deletions come first. Objects deleted as a consequence are declared again if `theirs` has
-    them.
+    The deletions come first, after queues that get the names of others. Objects deleted as a
+    consequence are declared again if `theirs` has them.
     """
     before = {place(one): one for one in mine}
     after = {place(one): one for one in theirs}
+    replaced = replacements(before, after)
+    keep_replaced(before, after)
     becoming = {
         key: KINDS[type(one)].becoming(one, after[key])
         for key, one in before.items()
@@ -53,7 +57,7 @@ def changes(mine: Iterable[Declaration], theirs: Iterable[Declaration]) -> list[
             put.append(one)
         elif (change := becoming.get(key)) is not None:
             put.append(change)
-    return [*deletions, *put]
+    return [*replaced, *deletions, *put]
 
 
 def lost(mine: Iterable[Declaration], theirs: Iterable[Declaration]) -> list[Declaration]:

@@ -269,6 +269,8 @@ class ClusterNode(LogListener):
         """Join the other nodes. Raises SettingError, DiscoveryError and ClusterError."""
         for kind in self.kinds:
             kind.restored()
+        if self.conversions is not None:
+            self.conversions.hold_decided()
         self._saved = self._history.read(definitions.parameters)
         self._keeping.takes_from = self._takes_from = (
             self._start_as.takes_from or self._saved.takes_from
@@ -475,6 +477,8 @@ class ClusterNode(LogListener):
             kind.has_declarations()
         if self.conversions is not None:
             self.conversions.remove_left_over()
+            if self._replication is None:
+                self.conversions.carry_out_decided()
 
     def members_changed(self) -> None:
         """A node was declared to be a member, or no longer to be one."""
@@ -487,7 +491,15 @@ class ClusterNode(LogListener):
         """The node is in another view: other leaders and mirrors may be wanted."""
         for kind in self.kinds:
             kind.view_changed()
+        self._carry_out_decided()
         self.running_changed(self.running)
+
+    def _carry_out_decided(self) -> None:
+        """The node that decided the replacement of a queue may have died before it was made."""
+        if self.conversions is not None:
+            self.conversions.hold_decided()
+            if self.log.is_coordinator:
+                self.conversions.carry_out_decided()
 
     def _maintenance_changed(self) -> None:
         """A node is put under maintenance, or comes back: leaders move."""

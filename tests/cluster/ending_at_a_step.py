@@ -11,6 +11,7 @@ import sys
 from functools import wraps
 from pathlib import Path
 
+from leveret.cluster.quorum.conversion import conversion
 from leveret.cluster.quorum.conversion.conversion import Conversion
 from leveret.cluster.quorum.conversion.home_hold import HomeHold
 from leveret.cluster.quorum.conversion.node_holds import NodeHold, NodeHolds
@@ -18,7 +19,7 @@ from leveret.cluster.rpc.rpc import Rpc
 from leveret.mgmt.cli import entry
 
 AT_STEP = "at_step"
-HOME_STEPS = ("declared", "others-hold", "held", "copied", "ended")
+HOME_STEPS = ("declared", "others-hold", "held", "copied", "decided", "replaced", "ended")
 MEMBER_STEPS = ("holds", "follows")
 RPCS = []
 
@@ -78,6 +79,8 @@ def main():
     after(Conversion, "_hold_others", "others-hold")
     after(HomeHold, "freeze", "held")
     after(Conversion, "_copy", "copied")
+    before(conversion, "carrying_out", "decided")
+    before(HomeHold, "successor", "replaced")
     after(Conversion, "_replace", "ended")
     after(NodeHolds, "_fence", "holds")
     before(NodeHold, "successor", "follows", lambda hold: type(hold) is NodeHold)

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.decided_replacements import DECIDED_REPLACEMENT
+from leveret.broker.declarations.requester import Requester
 from leveret.broker.declarations.values import DeleteParameter, PutParameter, RequireParameter
 from leveret.broker.events.events import Events
 from leveret.broker.policies.parameters import GLOBAL, LINK_COMPONENTS, NO_VHOST
@@ -87,6 +89,9 @@ class DeclaredParameters(DeclaredObjects[PutParameter, Change]):
             event = "parameter.set" if isinstance(it, PutParameter) else "parameter.cleared"
             emit(tables.events, event, it.component, it.vhost, it.name, it.acting_user)
         return NO_STEPS
+
+    def is_reported(self, it: PutParameter | Change, requester: Requester) -> bool:
+        return it.component != DECIDED_REPLACEMENT and super().is_reported(it, requester)
 
     def acts(self, it: PutParameter | Change) -> Iterator[Act]:
         done = "set" if isinstance(it, PutParameter) else "cleared"

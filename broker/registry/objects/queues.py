@@ -358,8 +358,11 @@ def _outcome(vhost: VirtualHost, it: ChangePlacement) -> Declaration | None:
 def _with_placement(vhost: VirtualHost, it: ReplaceQueue) -> ReplaceQueue:
     """The replacement with the newest placement of the successor.
 
-    Raises 406 if one of the queues was deleted.
+    It changes nothing if it was made before. Raises 406 if one of the queues was deleted.
     """
+    found = vhost.queues.get(it.name)
+    if found is not None and found.placement.identity == it.successor_identity:
+        return replace(it, node=found.placement.node, record=found.placement.record)
     identities = ((it.name, it.identity), (it.successor, it.successor_identity))
     for name, identity in identities:
         queue = vhost.queues.get(name)

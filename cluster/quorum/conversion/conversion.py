@@ -3,6 +3,8 @@
 Invariants:
 CN1. The name passes to the successor only if all nodes that run have held the queue since before
      the copy, and no link to them was lost.
+CN2. The replacement begins when all nodes have on disk that it is decided. So it is never undone:
+     the queue may be deleted, and clients may use the successor, where it is made.
 """
 
 import asyncio
@@ -14,11 +16,18 @@ from msgspec.structs import replace
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.field_table import Table, encode_table
+from leveret.broker.declarations.decided_replacements import (
+    DECIDED_REPLACEMENT,
+    carrying_out,
+    decision,
+    giving_up,
+)
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.declarations.values import ReplaceQueue
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_kind import QUORUM, TYPE_ARGUMENT
+from leveret.broker.registry.objects.parameters import RequirementError
 from leveret.broker.runtime.names import QUEUE, SUCCESSOR_PREFIX, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.pending_in_task import given_in_task, in_task
@@ -236,21 +245,28 @@ class Conversion:
     # 6. The name
 
     async def _replace(self, successor: QueueClient) -> None:
-        """Give the name to the successor. Raises Refused if it stays with the queue."""
+        """Give the name to the successor (CN2). Raises Refused if it stays with the queue."""
         queue = self._queue
         self._check_nodes()
-        declaration = ReplaceQueue(
+        it = ReplaceQueue(
             self._vhost.name, queue.name, queue.placement.identity, successor.name,
             successor.placement.identity, encode_table(self._arguments),
             acting_user=self._requester.user,
         )  # fmt: skip
-        submitted = self._parts.services.declarations.submit(declaration, requester=self._requester)
+        submit, is_decided = self._parts.services.declarations.submit, False
         try:
-            await in_task(submitted)
+            await in_task(submit(decision(it)))
+            is_decided = True
+            await in_task(submit(*carrying_out(it), requester=self._requester))
         except Fault as error:
+            # One of the queues was deleted.
+            submit(giving_up(it))
             raise Refused(str(error)) from None
-        except MetadataError as error:
-            if not self._others:
+        except (MetadataError, RequirementError) as error:
+            if self._is_replaced_by(successor):
+                return  # Another node has carried it out.
+            is_alone = not self._others
+            if (is_decided or is_alone) and not self._has_decision(it):
                 raise Refused(str(error)) from None
             # The other nodes may have it: this node learns that when it joins them again.
             logger.error(
@@ -258,6 +274,13 @@ class Conversion:
                 "reaches the others again: %s", self._what, error,
             )  # fmt: skip
             raise
+
+    def _has_decision(self, it: ReplaceQueue) -> bool:
+        parameters = self._parts.services.parameters
+        return parameters.get(DECIDED_REPLACEMENT, it.vhost, it.successor) is not None
+
+    def _is_replaced_by(self, successor: QueueClient) -> bool:
+        return self._vhost.queues.get(self._queue.name) is successor
 
 
 def _require_few(messages: int, body_bytes: int) -> None:

@@ -25,6 +25,17 @@ class TryAgain(Refused):
     """The queue cannot be held at this moment, and is as it was."""
 
 
+class RestoredHold(NodeHold):
+    """A queue of this node that is to be replaced, as was decided before the node started."""
+
+    def successor(self) -> QueueClient | None:
+        """The queue that has the name now: it has all messages."""
+        found = super().successor()
+        if found is not None:
+            self.queue.delete_now()
+        return found
+
+
 class HomeHold(NodeHold):
     """One queue.
 

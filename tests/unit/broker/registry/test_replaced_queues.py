@@ -1,21 +1,30 @@
 """A queue whose name another one gets, as a declaration: completed, written, applied."""
 
 import pytest
+from msgspec.structs import replace
 
 from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.amqp.field_table import encode_table
+from leveret.broker.declarations.decided_replacements import (
+    carrying_out,
+    decided,
+    decision,
+    giving_up,
+)
 from leveret.broker.declarations.values import (
     DeleteQueue,
     Policy,
     PutBinding,
     PutExchange,
+    PutParameter,
     PutPolicy,
     PutQueue,
     PutVhost,
     ReplaceQueue,
 )
 from leveret.broker.registry import stored
-from leveret.broker.registry.contents import contents
+from leveret.broker.registry.contents import changes, contents
+from leveret.broker.registry.objects.parameters import RequirementError
 from leveret.broker.runtime.names import SUCCESSOR_PREFIX
 from leveret.storage.metadata.metadata import SqliteMetadata
 from tests.declaring import Declared
@@ -84,6 +93,49 @@ def test_consumers_of_a_node_that_did_not_hold_it_are_told(node):
     consumer = subscribed(node.registry.vhosts["/"].queues["q"], FakeConsumer())
     node.put(REPLACE)
     assert (consumer.is_without_queue, consumer.was_told) == (True, True)
+
+
+def test_a_decided_replacement_is_made_once(node):
+    node.put(decision(REPLACE))
+    put = next(one for one in contents(node.registry) if isinstance(one, PutParameter))
+    assert list(decided([put.value])) == [REPLACE]
+    node.put(*carrying_out(REPLACE))
+    assert list(node.registry.vhosts["/"].queues) == ["q"]
+    assert not any(isinstance(one, PutParameter) for one in contents(node.registry))
+    with pytest.raises(RequirementError):
+        node.put(*carrying_out(REPLACE))
+
+
+def test_a_node_that_has_missed_it_keeps_what_it_has_of_the_successor(node):
+    mine = list(contents(node.registry))
+    node.put(REPLACE)
+    assert changes(mine, contents(node.registry)) == [replace(REPLACE, node="b")]
+
+
+def test_a_node_that_has_made_it_before_the_others_keeps_the_queue(node):
+    node.put(decision(REPLACE))
+    theirs = list(contents(node.registry))
+    node.put(REPLACE)
+    assert changes(contents(node.registry), theirs) == []
+    successor = node.registry.vhosts["/"].queues["q"]
+    node.put(*carrying_out(REPLACE))
+    assert node.registry.vhosts["/"].queues == {"q": successor}
+
+
+def test_a_node_that_has_made_it_gives_way_if_it_is_not_decided(node):
+    theirs = list(contents(node.registry))
+    node.put(REPLACE)
+    gone, *put = changes(contents(node.registry), theirs)
+    assert gone == DeleteQueue("/", "q")
+    assert [one.name for one in put if isinstance(one, PutQueue)] == ["q", NEXT]
+
+
+def test_a_decision_that_is_given_up_is_forgotten(node):
+    node.put(decision(REPLACE))
+    node.put(giving_up(REPLACE))
+    assert sorted(node.registry.vhosts["/"].queues) == [NEXT, "q"]
+    with pytest.raises(RequirementError):
+        node.put(*carrying_out(REPLACE))
 
 
 @pytest.mark.parametrize("name", ["q", NEXT])
