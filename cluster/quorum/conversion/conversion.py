@@ -1,8 +1,8 @@
-"""The conversion of one classic queue, by its home node: steps 2 to 6 of docs/design/conversion.md.
+"""The conversion of one classic queue, by its home node: steps 2 to 8 of docs/design/conversion.md.
 
 Invariants:
-CN1. The name passes to the successor only if all nodes that run have held the queue since before
-     the copy, and no link to them was lost.
+CN1. It is decided that the name passes to the successor only if all nodes that run have held the
+     queue since before the copy, and no link to them was lost.
 CN2. The replacement begins when all nodes have on disk that it is decided. So it is never undone:
      the queue may be deleted, and clients may use the successor, where it is made.
 """
@@ -242,7 +242,7 @@ class Conversion:
             if isinstance(outcome, Exception):
                 logger.debug("a node no longer held %r: %s", self._queue, outcome)
 
-    # 6. The name
+    # 7 and 8. The name
 
     async def _replace(self, successor: QueueClient) -> None:
         """Give the name to the successor (CN2). Raises Refused if it stays with the queue."""
