@@ -11,6 +11,9 @@ import sys
 from functools import wraps
 from pathlib import Path
 
+from leveret.broker.declarations.decided_replacements import DECIDED_REPLACEMENT
+from leveret.broker.declarations.values import PutParameter
+from leveret.broker.registry.objects.parameters import DeclaredParameters
 from leveret.cluster.quorum.conversion import conversion
 from leveret.cluster.quorum.conversion.conversion import Conversion
 from leveret.cluster.quorum.conversion.home_hold import HomeHold
@@ -19,7 +22,8 @@ from leveret.cluster.rpc.rpc import Rpc
 from leveret.mgmt.cli import entry
 
 AT_STEP = "at_step"
-HOME_STEPS = ("declared", "others-hold", "held", "copied", "decided", "replaced", "ended")
+BEFORE_DECISION = ("declared", "others-hold", "held", "copied")
+AFTER_DECISION = ("decided", "replaced", "ended")
 MEMBER_STEPS = ("holds", "follows")
 RPCS = []
 
@@ -72,6 +76,11 @@ def before(owner, name, step, is_step=lambda *arguments: True):
     setattr(owner, name, run)
 
 
+def is_decision(it):
+    """Whether a declaration decides the end of a conversion."""
+    return isinstance(it, PutParameter) and it.component == DECIDED_REPLACEMENT
+
+
 def main():
     """Run the program."""
     before(Rpc, "__init__", "", lambda rpc, _: RPCS.append(rpc))
@@ -79,6 +88,7 @@ def main():
     after(Conversion, "_hold_others", "others-hold")
     after(HomeHold, "freeze", "held")
     after(Conversion, "_copy", "copied")
+    before(DeclaredParameters, "apply", "deciding", lambda _, it: is_decision(it))
     before(conversion, "carrying_out", "decided")
     before(HomeHold, "successor", "replaced")
     after(Conversion, "_replace", "ended")

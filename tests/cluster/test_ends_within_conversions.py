@@ -1,7 +1,8 @@
 """A node is killed, or loses its links, at each step of a conversion, while clients publish.
 
 Afterwards the queue is of one of the two types on all nodes, and has each confirmed message once,
-in order. The nodes are started once for all tests.
+in order. The nodes are started once for all tests. The first one coordinates the cluster: one that
+was killed is last afterwards.
 """
 
 import logging
@@ -12,16 +13,26 @@ from pika import exceptions
 
 from tests.cluster.clients import PERSISTENT, take
 from tests.cluster.clustered_nodes import ClusteredNode, form
-from tests.cluster.ending_at_a_step import AT_STEP, HOME_STEPS, MEMBER_STEPS
+from tests.cluster.ending_at_a_step import (
+    AFTER_DECISION,
+    AT_STEP,
+    BEFORE_DECISION,
+    MEMBER_STEPS,
+)
 
 PACE_SECONDS = 0.005
 FIRST = [b"%d" % number for number in range(30)]
 
 
 class EndingNode(ClusteredNode):
-    """A node that ends at a step."""
+    """A node that ends at a step, and pauses if it is cut off: it does not continue alone."""
 
     program = "leveret-ending-at-a-step"
+
+    def __init__(self, directory, name):
+        settings = directory / "leveret.conf"
+        settings.write_text("cluster_partition_handling = pause_minority\n")
+        super().__init__(directory, name, "--config", settings)
 
     def will(self, action, step):
         """Do this at the next such step."""
@@ -82,12 +93,12 @@ def queue_types(node):
 
 
 class Case:
-    """A queue of the first node that is converted, and what has to be in it."""
+    """A queue that is converted, and what has to be in it."""
 
-    def __init__(self, cluster, ending, action, step):
-        """ending: the node to which it happens."""
+    def __init__(self, cluster, ending, action, step, home=0):
+        """ending: the node to which it happens. home: the place of the queue's node."""
         self.cluster, self.ending, self.action, self.step = cluster, ending, action, step
-        self.home, _, self.witness = cluster
+        self.home, self.witness = cluster[home], cluster[2]
         self.name = f"{action}-{step}"
         with self.home.connect() as connection:
             channel = connection.channel()
@@ -113,6 +124,8 @@ class Case:
                 self.ending.wait_for_end()
                 self.ending._log.close()
                 self.ending.start()
+                self.cluster.remove(self.ending)
+                self.cluster.append(self.ending)
             converting.join()
             for node in self.cluster:
                 node.wait_until(lambda node=node: self._is_shown_alone(node), "all agree")
@@ -144,11 +157,26 @@ class Case:
         assert len(set(found)) == len(found), "none is there twice"
 
 
-@pytest.mark.parametrize("step", HOME_STEPS)
-def test_the_home_node_is_killed(cluster, step):
+@pytest.mark.parametrize("step", BEFORE_DECISION)
+def test_the_home_node_is_killed_before_it_decides(cluster, step):
     case = Case(cluster, cluster[0], "kill", step)
-    kind = case.run()
-    assert kind == ("quorum" if step in ("decided", "replaced", "ended") else "classic")
+    assert case.run() == "classic"
+    case.check()
+
+
+@pytest.mark.parametrize("home", [0, 1])
+def test_the_home_node_is_killed_as_it_decides(cluster, home):
+    case = Case(cluster, cluster[home], "kill", "deciding", home)
+    case.run()
+    case.check()
+
+
+@pytest.mark.parametrize(
+    ("home", "step"), [*((0, step) for step in AFTER_DECISION), (1, "replaced")]
+)
+def test_the_home_node_is_killed_after_it_has_decided(cluster, home, step):
+    case = Case(cluster, cluster[home], "kill", step, home)
+    assert case.run() == "quorum"
     case.check()
 
 
