@@ -220,6 +220,8 @@ class Admission:
         probe = self._probes.pop(link.name)
         probe.timer.cancel()
         for connection, hello in probe.waiting:
+            if connection.is_over:
+                continue
             is_same_start = hello.incarnation == link.incarnation
             connection.refuse(linked(hello) if is_same_start else duplicate(hello))
 

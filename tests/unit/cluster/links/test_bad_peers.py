@@ -222,6 +222,23 @@ async def test_a_new_start_of_a_node_replaces_a_link_that_gives_no_sign_of_life(
                 assert a.service.calls[-1] == ("up", new.name, new.links.incarnation)
 
 
+async def test_a_link_that_lives_stays_though_the_other_connection_is_gone_by_then(caplog):
+    async with nodes("a") as (a,), started("b@127.0.0.1") as old:
+        async with linked_by_proxy(old, a) as proxy:
+            proxy.swallows = True
+            async with started("b@127.0.0.1") as new:
+                new.dial(a)
+                await until(lambda: a.links.admission.is_probing)
+            await until(lambda: not a.links.admission.unfinished)
+            caplog.clear()
+            proxy.swallows = False
+            old.send(a, b"still here")
+            await until(lambda: not a.links.admission.is_probing)
+            await until(lambda: a.service.received_payloads == [b"still here"])
+            assert [call[0] for call in a.service.calls] == ["up"]
+            assert not caplog.records
+
+
 async def test_a_node_that_is_restarted_is_linked_again_with_its_new_incarnation():
     async with nodes("a") as (a,):
         async with started("b@127.0.0.1") as old:
