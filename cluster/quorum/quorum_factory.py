@@ -239,7 +239,8 @@ class QuorumFactory(QueueFactory):
         """Whether the running voters would not be a majority without a node."""
         record = readable(queue.placement.record)
         nodes = self._groups.voters_of(_client(queue), record)
-        left = [one for one in nodes if one in self._groups.answering(running) - {node}]
+        answering = self._groups.answering(running)
+        left = [one for one in nodes if one in answering and one != node]
         return node in nodes and 2 * len(left) <= len(nodes)
 
     def is_catching_up(self, queue: QueueClient) -> bool:

@@ -51,11 +51,3 @@ def before(runs: list[EntryRun], first: int) -> list[EntryRun]:
     copy = [EntryRun(run.first, run.count, run.term, run.kind) for run in runs]
     remove_from(copy, first)
     return copy
-
-
-def term_of(runs: list[EntryRun], entry: int) -> int:
-    """The term of an entry; 0 if the log does not have it."""
-    for run in reversed(runs):
-        if run.first <= entry:
-            return run.term if entry < run.end else 0
-    return 0

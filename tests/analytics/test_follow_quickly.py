@@ -26,6 +26,8 @@ from leveret.analytics.job.follow_quickly import Following
 from leveret.analytics.job.job import Options
 Following(Options(sys.argv[1], sys.argv[2])).update()
 """
+LOOK_SECONDS = 0.001
+"""A loop that does not wait takes one of two processors from the trigger."""
 
 
 class RunningLog:
@@ -208,8 +210,7 @@ def run_and_kill(trace, out, is_time):
             if is_time():
                 process.send_signal(signal.SIGKILL)
                 break
-            # A loop without it takes one of two processors from the trigger.
-            time.sleep(0.001)
+            time.sleep(LOOK_SECONDS)
     return process.returncode
 
 
