@@ -1,0 +1,122 @@
+"""The interface of a stream to the stream protocol, beside that of all queues (queue_client.py).
+
+A stream's messages are in chunks (storage/stream_log/chunks.py), which its clients send and get as
+they are stored. The stream may be led by another node: a method that needs its leader takes an
+`Answer`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from leveret.broker.queues.contract.offset_specification import OffsetSpecification
+from leveret.broker.runtime.pending import Answer
+
+
+class StreamEntries(NamedTuple):
+    """Entries of one publisher, in the form of a chunk.
+
+    publisher: its name; empty if it has none. ids: the publishing ids of the entries, in increasing
+    order; a stream stores those of a publisher with a name once. filter_values: of the entries;
+    empty if none has one. entries: all, one after the other. message_count: of all entries.
+    """
+
+    publisher: bytes
+    ids: tuple[int, ...]
+    filter_values: tuple[bytes, ...]
+    message_count: int
+    entries: bytes
+
+
+class StreamStats(NamedTuple):
+    """Offsets of a stream; -1 where it has none.
+
+    first_offset: of the first message. committed_chunk_offset: of the first message of the last
+    chunk that readers may read. committed_offset: of the last message in it.
+    """
+
+    first_offset: int
+    committed_chunk_offset: int
+    committed_offset: int
+
+
+class StreamReader(Protocol):
+    """Reads the committed chunks of a stream in order, for one subscription.
+
+    next_offset: of the next message that it reads. lag: how many messages are behind the last one
+    that was taken.
+    """
+
+    next_offset: int
+
+    @property
+    def lag(self) -> int:
+        """How many committed messages it has not taken yet."""
+
+    def take(self, chunks_max: int, bytes_max: int) -> list[bytes]:
+        """The next chunks with messages, without their trailers; at least one if there are any now.
+
+        If the list is empty, its `ready` is called when there are more, once.
+        """
+
+    def close(self) -> None:
+        """Stop reading."""
+
+
+class ReaderUser(Protocol):
+    """What a reader tells its user."""
+
+    def ready(self) -> None:
+        """There are chunks to take."""
+
+    def failed(self, error: Exception) -> None:
+        """The reader has ended: what it reads is damaged, or the stream was deleted."""
+
+
+class GroupConsumer(Protocol):
+    """A consumer in a group of single active consumers."""
+
+    def update(self, is_active: bool) -> None:
+        """It begins, or has to stop; then it calls `StreamClient.stopped`."""
+
+
+class Stream(Protocol):
+    """One stream, as the stream protocol uses it. Its `QueueClient` has these methods, too."""
+
+    def append(self, entries: StreamEntries, confirmed: Callable[[bool], object]) -> None:
+        """Append entries, which are confirmed when a majority has them on disk.
+
+        confirmed: called once, in the order of appends; with False if the stream is deleted first.
+        """
+
+    def open_reader(
+        self, start: OffsetSpecification, filter_values: tuple[bytes, ...], match_unfiltered: bool,
+        user: ReaderUser, answer: Answer[StreamReader],
+    ) -> None:  # fmt: skip
+        """Read from here on. With filter values, chunks that have none of them are left out."""
+
+    def resolve_offset(self, start: OffsetSpecification, answer: Answer[int]) -> None:
+        """The offset of the first message that a reader would get."""
+
+    def stats(self, answer: Answer[StreamStats]) -> None:
+        """The offsets of the stream."""
+
+    def store_offset(self, name: bytes, offset: int) -> None:
+        """Store the offset of a consumer under a name."""
+
+    def stored_offset(self, name: bytes, answer: Answer[int | None]) -> None:
+        """The offset that is stored under a name; None if there is none."""
+
+    def sequence(self, publisher: bytes, answer: Answer[int]) -> None:
+        """The last publishing id of a named publisher that is stored; 0 if there is none."""
+
+    def join_group(self, name: bytes, partition: int, consumer: GroupConsumer) -> None:
+        """Enter a group of single active consumers.
+
+        partition: the number of the stream in its super stream; -1 if it is in none.
+        """
+
+    def leave_group(self, name: bytes, consumer: GroupConsumer) -> None:
+        """Leave a group."""
+
+    def stopped(self, name: bytes, consumer: GroupConsumer) -> None:
+        """A consumer that was told to stop has stopped, and has stored its offset."""

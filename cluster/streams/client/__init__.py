@@ -1,0 +1,1 @@
+"""A node's use of streams, which may have their members on other nodes."""

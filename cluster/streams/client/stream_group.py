@@ -1,0 +1,62 @@
+"""The interface of the service that connects a stream's client on this node to its group.
+
+The service finds the leader, on this node or another one, and sends it commands (machine/commands).
+It tells the client by `leader_found`, `leader_lost` and `told`, as that of a quorum queue does.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from leveret.storage.stream_log.stream_log import StreamLog
+
+
+class OwnLog(Protocol):
+    """The member of a stream on this node, as readers use it.
+
+    log: of chunks; those up to committed_entry may be read. committed_offset: the offset after
+    their messages.
+    """
+
+    log: StreamLog
+
+    @property
+    def committed_entry(self) -> int:
+        """The last chunk that is committed, and applied by this member's machine."""
+
+    @property
+    def committed_offset(self) -> int:
+        """The offset after the last committed message."""
+
+    def watch(self, committed: Callable[[], object] | None) -> None:
+        """Have this called at the end of each turn in which chunks were committed."""
+
+
+class StreamGroup(Protocol):
+    """The group of one stream. is_new: the stream was not found by a restart: it is empty."""
+
+    is_new: bool
+
+    @property
+    def own_log(self) -> OwnLog | None:
+        """The member on this node; None if it has none, or if it cannot be read."""
+
+    @property
+    def leader(self) -> str:
+        """The leader's node; empty if it is unknown."""
+
+    def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
+        """Start a session with the leader."""
+
+    def send(self, session: int, commands: list[bytes]) -> None:
+        """Send commands to the leader, which proposes them in this order."""
+
+    def ask(self, question: bytes, answer: Callable[[bytes | None], object]) -> None:
+        """Ask the leader. The answer is None if there is no leader, or if it is lost."""
+
+    def ask_member(
+        self, node: str, question: bytes, answer: Callable[[bytes | None], object]
+    ) -> None:
+        """Ask the member on another node, for example for its chunks. None as with `ask`."""
+
+    def close(self, is_deleted: bool) -> None:
+        """End: the stream is deleted, or the node stops."""
