@@ -16,8 +16,8 @@ from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.sessions.outdated_targets import DELETED_MAX
 from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.delayed_messages import DelayedMessages
+from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
-from leveret.cluster.quorum.groups.group_member import GroupMember
 from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.storage.queue.tiered_queue import TieredQueue
 from tests.patience import until

@@ -6,10 +6,10 @@ texts, such as b"a17", so that each one can be followed through everything.
 
 from itertools import count
 
+from leveret.cluster.groups.uses import GroupUse
 from leveret.cluster.quorum.client.command import Command
 from leveret.cluster.quorum.client.delivered_run import DeliveredRun
 from leveret.cluster.quorum.client.group_client import Attach, GroupClient, Send, Subscription
-from leveret.cluster.quorum.groups.uses import GroupUse
 from leveret.cluster.quorum.machine.commands import (
     NO_LIMIT,
     Cancel,

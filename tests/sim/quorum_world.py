@@ -9,7 +9,7 @@ as on a node (groups/uses.py), whether the node has a member or not.
 from collections import deque
 from itertools import count
 
-from leveret.cluster.quorum.groups.group_frames import Attach, Find, Leads, LeadsNoMore
+from leveret.cluster.groups.group_frames import Attach, Find, Leads, LeadsNoMore
 from leveret.cluster.quorum.machine.commands import (
     Configure,
     LettersDone,

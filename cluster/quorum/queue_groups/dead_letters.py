@@ -19,9 +19,9 @@ from leveret.broker.queues.contract.retained_dead_letters import (
 )
 from leveret.broker.queues.dead_letters.header import EXPIRED, REJECTED
 from leveret.broker.runtime.turns import Actor
+from leveret.cluster.groups.group_member import GroupMember
+from leveret.cluster.groups.groups import Groups
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
-from leveret.cluster.quorum.groups.group_member import GroupMember
-from leveret.cluster.quorum.groups.groups import Groups
 from leveret.cluster.quorum.machine.commands import (
     LettersDone,
     encode_command,

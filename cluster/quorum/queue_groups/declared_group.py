@@ -10,11 +10,11 @@ from collections.abc import Callable
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.runtime.names import QUEUE, resource
+from leveret.cluster.groups.group_member import GroupMember
+from leveret.cluster.groups.groups import Groups
+from leveret.cluster.groups.uses import GroupUse
+from leveret.cluster.groups.wanted_members import WantedMembers
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
-from leveret.cluster.quorum.groups.group_member import GroupMember
-from leveret.cluster.quorum.groups.groups import Groups
-from leveret.cluster.quorum.groups.uses import GroupUse
-from leveret.cluster.quorum.groups.wanted_members import WantedMembers
 from leveret.cluster.quorum.machine.commands import (
     Command,
     Configure,

@@ -25,9 +25,9 @@ from leveret.broker.amqp.errors import Fault
 from leveret.broker.declarations.values import ChangePlacement, Submit
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.pending import Answer
+from leveret.cluster.groups.group_member import GroupMember
+from leveret.cluster.groups.groups import Groups
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
-from leveret.cluster.quorum.groups.group_member import GroupMember
-from leveret.cluster.quorum.groups.groups import Groups
 from leveret.cluster.quorum.membership_record import Lead, QuorumMember, QuorumRecord, encode
 from leveret.cluster.quorum.queue_groups.cluster_state import ClusterState
 from leveret.cluster.raft.progress import REPLICATING, Progress

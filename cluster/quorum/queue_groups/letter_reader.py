@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from leveret.broker.queues.dead_letters.header import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
-from leveret.cluster.quorum.groups.group_member import GroupMember
+from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.quorum.machine.effects import DeadLetters, Reason
 from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.quorum.queue_groups.message_reading import messages_of

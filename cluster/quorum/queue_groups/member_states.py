@@ -10,9 +10,9 @@ from collections.abc import Set
 from typing import Any
 
 from leveret.broker.queues.contract.status import RaftFigures
-from leveret.cluster.quorum.groups.group_member import GroupMember
-from leveret.cluster.quorum.groups.uses import GroupUse
-from leveret.cluster.quorum.groups.wanted_members import node_of
+from leveret.cluster.groups.group_member import GroupMember
+from leveret.cluster.groups.uses import GroupUse
+from leveret.cluster.groups.wanted_members import node_of
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.membership_record import UNREADABLE, QuorumRecord
 from leveret.cluster.raft.configuration import Configuration, Membership

@@ -15,8 +15,8 @@ from leveret.broker.declarations.values import ChangePlacement
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.pending_in_task import given_in_task, in_task
 from leveret.broker.services.services import Services
-from leveret.cluster.quorum.groups.group_member import GroupMember
-from leveret.cluster.quorum.groups.member_question import (
+from leveret.cluster.groups.group_member import GroupMember
+from leveret.cluster.groups.member_question import (
     MEMBERS,
     CurrentMembers,
     MembersError,

@@ -28,10 +28,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from leveret.broker.runtime.clock import Clock, Timer
-from leveret.cluster.quorum.groups.group_frames import Announced, Damaged, Item
-from leveret.cluster.quorum.groups.group_member import GroupMember
-from leveret.cluster.quorum.groups.groups import Groups
-from leveret.cluster.quorum.groups.wanted_members import node_of, number_of
+from leveret.cluster.groups.group_frames import Announced, Damaged, Item
+from leveret.cluster.groups.group_member import GroupMember
+from leveret.cluster.groups.groups import Groups
+from leveret.cluster.groups.wanted_members import node_of, number_of
 from leveret.cluster.quorum.membership_record import QuorumMember
 from leveret.cluster.quorum.queue_groups.cluster_state import ClusterState
 from leveret.cluster.quorum.queue_groups.declared_group import DeclaredGroup

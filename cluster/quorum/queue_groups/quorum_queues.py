@@ -24,15 +24,15 @@ from leveret.broker.queues.contract.status import RaftFigures
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.services.services import Services
+from leveret.cluster.groups.group_machine import Effect
+from leveret.cluster.groups.group_member import GroupMember
+from leveret.cluster.groups.group_storage import GroupStorage
+from leveret.cluster.groups.groups import Groups, number_as_name
 from leveret.cluster.links.services import ServiceRegistry
 from leveret.cluster.placement.leader_location import locator_of
 from leveret.cluster.placement.replicated_kind import ReplicatedKind
 from leveret.cluster.quorum.client.group_service import GroupService
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
-from leveret.cluster.quorum.groups.group_machine import Effect
-from leveret.cluster.quorum.groups.group_member import GroupMember
-from leveret.cluster.quorum.groups.group_storage import GroupStorage
-from leveret.cluster.quorum.groups.groups import Groups, number_as_name
 from leveret.cluster.quorum.machine.effects import Expired
 from leveret.cluster.quorum.machine.peeking import peek
 from leveret.cluster.quorum.member_placement import NodeLoad, group_size, target_size

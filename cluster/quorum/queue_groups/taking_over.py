@@ -27,7 +27,7 @@ from leveret.broker.queues.contract.queue_kinds import queue_type
 from leveret.broker.registry import stored
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.names import QUEUE, resource
-from leveret.cluster.quorum.groups.groups import Groups
+from leveret.cluster.groups.groups import Groups
 from leveret.cluster.quorum.machine.commands import (
     DEFAULT_PRIORITY,
     NO_LIMIT,

@@ -27,10 +27,10 @@ from leveret.cluster.rpc.direct_replies import RemoteReplies
 from leveret.storage.log.log_files import FILE_BYTES_MAX
 from tests.linked_nodes import LinkEnd, LinkServices
 from tests.linked_rpc import linked
+from tests.unit.cluster.groups.grouped_nodes import NAMES, GroupedNode, KeepingKind
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
 from tests.unit.cluster.node_status.test_limited_counts import OneNode as CountingNode
 from tests.unit.cluster.node_status.test_node_states import OneNode as StatedNode
-from tests.unit.cluster.quorum.groups.grouped_nodes import NAMES, GroupedNode, KeepingKind
 from tests.unit.cluster.test_replicated_declarations import Cluster
 
 A, B = "a@host", "b@host"

@@ -4,8 +4,7 @@ from random import Random
 
 import pytest
 
-from leveret.cluster.quorum.effect_bytes import EffectError, decode_effects, encode_effects
-from leveret.cluster.quorum.groups.group_frames import (
+from leveret.cluster.groups.group_frames import (
     Attach,
     Find,
     GroupFrameError,
@@ -14,6 +13,7 @@ from leveret.cluster.quorum.groups.group_frames import (
     encode_raft,
     items_of,
 )
+from leveret.cluster.quorum.effect_bytes import EffectError, decode_effects, encode_effects
 from leveret.cluster.quorum.machine.commands import (
     NO_LIMIT,
     Checkout,

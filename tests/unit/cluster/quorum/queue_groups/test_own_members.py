@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from leveret.broker.runtime.virtual_clock import VirtualClock
-from leveret.cluster.quorum.groups.group_frames import Announced, Damaged
-from leveret.cluster.quorum.groups.member_nodes import MemberNodes
+from leveret.cluster.groups.group_frames import Announced, Damaged
+from leveret.cluster.groups.member_nodes import MemberNodes
 from leveret.cluster.quorum.membership_record import KeepOnly, changed, new_record
 from leveret.cluster.quorum.queue_groups.declared_group import DeclaredGroup
 from leveret.cluster.quorum.queue_groups.own_members import LOOK_MS, OwnMembers

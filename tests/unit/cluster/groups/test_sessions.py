@@ -1,8 +1,8 @@
 """The clients that a leader serves, with entries that a thread has to read."""
 
-from leveret.cluster.quorum.groups.sessions import Session, Sessions
+from leveret.cluster.groups.sessions import Session, Sessions
 from leveret.storage.contract.backing_queue import BeingRead
-from tests.unit.cluster.quorum.groups.grouped_nodes import KeepingKind
+from tests.unit.cluster.groups.grouped_nodes import KeepingKind
 
 STEPS_MAX = 100
 

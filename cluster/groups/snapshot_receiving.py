@@ -11,7 +11,7 @@ import asyncio
 import logging
 from typing import Protocol
 
-from leveret.cluster.quorum.groups.group_frames import (
+from leveret.cluster.groups.group_frames import (
     AllSent,
     Body,
     GroupFrameError,
@@ -23,10 +23,10 @@ from leveret.cluster.quorum.groups.group_frames import (
     TransferEnded,
     Want,
 )
-from leveret.cluster.quorum.groups.group_machine import GroupMachine, MachineKind
-from leveret.cluster.quorum.groups.group_member import GroupMember
-from leveret.cluster.quorum.groups.snapshot_sending import octets_of
-from leveret.cluster.quorum.groups.stored_member import restored
+from leveret.cluster.groups.group_machine import GroupMachine, MachineKind
+from leveret.cluster.groups.group_member import GroupMember
+from leveret.cluster.groups.snapshot_sending import octets_of
+from leveret.cluster.groups.stored_member import restored
 from leveret.cluster.raft.configuration import decode_configuration
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.group_log import GroupLog

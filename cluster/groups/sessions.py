@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
 
-from leveret.cluster.quorum.groups.group_machine import Effect, MachineKind
+from leveret.cluster.groups.group_machine import Effect, MachineKind
 from leveret.storage.contract.backing_queue import BeingRead
 from leveret.storage.disk.disk import StoreError
 

@@ -9,7 +9,7 @@ import asyncio
 import pytest
 
 from tests.patience import until
-from tests.unit.cluster.quorum.groups.grouped_nodes import NAMES, Client, GroupedNodes
+from tests.unit.cluster.groups.grouped_nodes import NAMES, Client, GroupedNodes
 
 A, B, C = NAMES
 

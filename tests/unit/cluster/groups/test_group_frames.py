@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.cluster.quorum.groups.group_frames import (
+from leveret.cluster.groups.group_frames import (
     Body,
     Find,
     GroupFrameError,

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 
-from leveret.cluster.quorum.groups.group_machine import GroupMachine
-from leveret.cluster.quorum.groups.group_member import GroupMember
+from leveret.cluster.groups.group_machine import GroupMachine
+from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.raft.configuration import (
     Configuration,
     ConfigurationError,

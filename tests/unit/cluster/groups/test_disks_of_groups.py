@@ -9,7 +9,7 @@ from leveret.storage.disk.disk import StoreError
 from tests.patience import until
 from tests.storage.faulty_disk import ONCE, FaultyDisk
 from tests.storage.power_cut_disk import PowerCutDisk
-from tests.unit.cluster.quorum.groups.grouped_nodes import NAMES, Client, GroupedNodes
+from tests.unit.cluster.groups.grouped_nodes import NAMES, Client, GroupedNodes
 
 BODY = bytes(1_500)
 FILE_BYTES = 60_000

@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
+from leveret.cluster.groups.group_frames import Damaged, encode_item, encode_raft
 from leveret.cluster.links.services import GROUPS_SERVICE
-from leveret.cluster.quorum.groups.group_frames import Damaged, encode_item, encode_raft
 from leveret.cluster.raft.messages import Acknowledgement, Entries, encode_message
 from leveret.cluster.raft.status import NoLeader, status
 from tests.patience import until
-from tests.unit.cluster.quorum.groups.grouped_nodes import (
+from tests.unit.cluster.groups.grouped_nodes import (
     ADD,
     BROKEN,
     NAMES,

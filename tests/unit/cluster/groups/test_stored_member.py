@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from leveret.cluster.quorum.groups.stored_member import (
+from leveret.cluster.groups.stored_member import (
     STEPS_A_TURN,
     TURN_BYTES,
     joined,

@@ -8,7 +8,7 @@ term is lower than that of the known leader is out of date.
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from leveret.cluster.quorum.groups.group_frames import (
+from leveret.cluster.groups.group_frames import (
     Answered,
     Attach,
     Commands,
@@ -20,7 +20,7 @@ from leveret.cluster.quorum.groups.group_frames import (
     Told,
     Took,
 )
-from leveret.cluster.quorum.groups.group_machine import Effect, GroupUser, MachineKind
+from leveret.cluster.groups.group_machine import Effect, GroupUser, MachineKind
 
 AnswerTo = Callable[[bytes | None], object]
 

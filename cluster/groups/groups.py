@@ -23,12 +23,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from leveret.broker.runtime.clock import Clock
-from leveret.cluster.links.services import GROUPS_SERVICE, Peer, ServiceRegistry
-from leveret.cluster.quorum.groups.announced_members import announced
-from leveret.cluster.quorum.groups.apply_limits import ApplyLimits
-from leveret.cluster.quorum.groups.awaited_groups import AwaitedGroups
-from leveret.cluster.quorum.groups.election_limit import ElectionLimit
-from leveret.cluster.quorum.groups.group_frames import (
+from leveret.cluster.groups.announced_members import announced
+from leveret.cluster.groups.apply_limits import ApplyLimits
+from leveret.cluster.groups.awaited_groups import AwaitedGroups
+from leveret.cluster.groups.election_limit import ElectionLimit
+from leveret.cluster.groups.group_frames import (
     Announced,
     Answered,
     Attach,
@@ -46,23 +45,24 @@ from leveret.cluster.quorum.groups.group_frames import (
     items_of,
     raft_head,
 )
-from leveret.cluster.quorum.groups.group_machine import (
+from leveret.cluster.groups.group_machine import (
     Effect,
     GroupMachine,
     GroupUser,
     MachineKind,
 )
-from leveret.cluster.quorum.groups.group_member import GroupMember, LinkChange
-from leveret.cluster.quorum.groups.group_storage import GroupStorage
-from leveret.cluster.quorum.groups.link_watch import LinkWatch
-from leveret.cluster.quorum.groups.member_nodes import MemberNodes
-from leveret.cluster.quorum.groups.shared_groups import SharedGroups
-from leveret.cluster.quorum.groups.snapshot_receiving import SnapshotReceiving
-from leveret.cluster.quorum.groups.snapshot_sending import SnapshotSending
-from leveret.cluster.quorum.groups.stored_member import MemberSnapshots, restored_now, stored_of
-from leveret.cluster.quorum.groups.uses import GroupUse
-from leveret.cluster.quorum.groups.wakes import Wakes
-from leveret.cluster.quorum.groups.wanted_members import number_of
+from leveret.cluster.groups.group_member import GroupMember, LinkChange
+from leveret.cluster.groups.group_storage import GroupStorage
+from leveret.cluster.groups.link_watch import LinkWatch
+from leveret.cluster.groups.member_nodes import MemberNodes
+from leveret.cluster.groups.shared_groups import SharedGroups
+from leveret.cluster.groups.snapshot_receiving import SnapshotReceiving
+from leveret.cluster.groups.snapshot_sending import SnapshotSending
+from leveret.cluster.groups.stored_member import MemberSnapshots, restored_now, stored_of
+from leveret.cluster.groups.uses import GroupUse
+from leveret.cluster.groups.wakes import Wakes
+from leveret.cluster.groups.wanted_members import number_of
+from leveret.cluster.links.services import GROUPS_SERVICE, Peer, ServiceRegistry
 from leveret.cluster.raft.configuration import Configuration, encode_configuration
 from leveret.cluster.raft.entry_log import Stored
 from leveret.cluster.raft.messages import VERSION, Entries, Message, decode_message, encode_fields

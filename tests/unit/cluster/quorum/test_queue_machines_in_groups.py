@@ -15,7 +15,7 @@ from leveret.cluster.quorum.machine.commands import (
 from leveret.cluster.quorum.machine.effects import Applied, Deliver
 from leveret.cluster.quorum.queue_machines import QueueMachines
 from tests.patience import until
-from tests.unit.cluster.quorum.groups.grouped_nodes import NAMES, GroupedNodes
+from tests.unit.cluster.groups.grouped_nodes import NAMES, GroupedNodes
 
 SENDER = 9
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from leveret.cluster.quorum.groups.group_frames import (
+from leveret.cluster.groups.group_frames import (
     AllSent,
     Body,
     GroupFrameError,
@@ -14,13 +14,13 @@ from leveret.cluster.quorum.groups.group_frames import (
     TransferEnded,
     Want,
 )
-from leveret.cluster.quorum.groups.snapshot_receiving import SnapshotReceiving
+from leveret.cluster.groups.snapshot_receiving import SnapshotReceiving
 from leveret.cluster.raft.configuration import Configuration, encode_configuration
 from leveret.storage.group_log.entry_blocks import block_of
 from leveret.storage.group_log.group_state import NO_SNAPSHOT
 from leveret.storage.log.log_files import FILE_BYTES_MAX
 from tests.patience import until
-from tests.unit.cluster.quorum.groups.grouped_nodes import (
+from tests.unit.cluster.groups.grouped_nodes import (
     NAMES,
     GroupedNode,
     KeepingKind,

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Protocol
 
-from leveret.cluster.quorum.groups.group_frames import (
+from leveret.cluster.groups.group_frames import (
     AllSent,
     Body,
     Installed,
@@ -30,8 +30,8 @@ from leveret.cluster.quorum.groups.group_frames import (
     TransferEnded,
     Want,
 )
-from leveret.cluster.quorum.groups.group_member import GroupMember
-from leveret.cluster.quorum.groups.member_nodes import MemberNodes
+from leveret.cluster.groups.group_member import GroupMember
+from leveret.cluster.groups.member_nodes import MemberNodes
 from leveret.storage.contract.backing_queue import BeingRead
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.entry_blocks import Block, needed_blocks

@@ -5,15 +5,15 @@ from random import Random
 
 import pytest
 
-from leveret.cluster.quorum.groups import group_frames as frames
-from leveret.cluster.quorum.groups.awaited_groups import AWAITED_MAX
-from leveret.cluster.quorum.groups.group_frames import GroupFrameError, encode_item, encode_raft
+from leveret.cluster.groups import group_frames as frames
+from leveret.cluster.groups.awaited_groups import AWAITED_MAX
+from leveret.cluster.groups.group_frames import GroupFrameError, encode_item, encode_raft
 from leveret.cluster.quorum.machine.commands import Enqueue, Join, Leave, Settle, encode_command
 from leveret.cluster.quorum.queue_machines import QueueMachines
 from leveret.cluster.raft import messages as raft
 from leveret.storage.log.log_files import FILE_BYTES_MAX
 from tests.patience import until
-from tests.unit.cluster.quorum.groups.grouped_nodes import NAMES, GroupedNode
+from tests.unit.cluster.groups.grouped_nodes import NAMES, GroupedNode
 
 OWN, OTHER, _ = NAMES
 FRAMES, A_TURN = 2_000, 20

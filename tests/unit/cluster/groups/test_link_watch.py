@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 from leveret.broker.runtime.virtual_clock import VirtualClock
-from leveret.cluster.quorum.groups.link_watch import LinkWatch
-from leveret.cluster.quorum.groups.wakes import Wakes
+from leveret.cluster.groups.link_watch import LinkWatch
+from leveret.cluster.groups.wakes import Wakes
 
 
 class Host:

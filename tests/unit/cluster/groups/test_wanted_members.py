@@ -1,6 +1,6 @@
 """In which order a group comes to have the members that it is to have."""
 
-from leveret.cluster.quorum.groups.wanted_members import WantedMembers, next_change
+from leveret.cluster.groups.wanted_members import WantedMembers, next_change
 from leveret.cluster.raft.configuration import Configuration, Membership
 
 REACHABLE = {"a/1", "b/2", "c/3", "b/4", "c/4", "d/4", "e/5"}

@@ -4,7 +4,7 @@ A member may have missed what it was sent before its node knew it, or its own re
 was removed may be on a node that has another name since, which no other node knows.
 """
 
-from leveret.cluster.quorum.groups.group_member import GroupMember
+from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.raft.messages import Removed
 
 

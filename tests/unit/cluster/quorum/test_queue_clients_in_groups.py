@@ -15,9 +15,9 @@ from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Message
 from tests.patience import until
 from tests.unit.broker.queues.fakes import ADDRESS, HEADER, FakeVhost, specified
+from tests.unit.cluster.groups.grouped_nodes import NAMES, GroupedNodes
 from tests.unit.cluster.links.fakes import system_clock
 from tests.unit.cluster.quorum.group_of_one import LimitedConsumer
-from tests.unit.cluster.quorum.groups.grouped_nodes import NAMES, GroupedNodes
 from tests.unit.cluster.remote_queues.fakes import Publisher
 
 GROUP = 1

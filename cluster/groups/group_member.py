@@ -15,8 +15,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from leveret.cluster.quorum.groups.apply_limits import APPLY_BYTES, APPLY_ENTRIES, ApplyLimits
-from leveret.cluster.quorum.groups.group_frames import (
+from leveret.cluster.groups.apply_limits import APPLY_BYTES, APPLY_ENTRIES, ApplyLimits
+from leveret.cluster.groups.group_frames import (
     Answered,
     Attach,
     Commands,
@@ -27,18 +27,18 @@ from leveret.cluster.quorum.groups.group_frames import (
     Told,
     Took,
 )
-from leveret.cluster.quorum.groups.group_machine import (
+from leveret.cluster.groups.group_machine import (
     FOR_THE_LEADER,
     Effect,
     GroupMachine,
     MachineKind,
 )
-from leveret.cluster.quorum.groups.member_changes import MemberChanges
-from leveret.cluster.quorum.groups.member_nodes import MemberNodes
-from leveret.cluster.quorum.groups.member_question import MEMBERS, members_of
-from leveret.cluster.quorum.groups.member_tick import MemberTick, Times
-from leveret.cluster.quorum.groups.sessions import Session, Sessions
-from leveret.cluster.quorum.groups.wanted_members import WantedMembers
+from leveret.cluster.groups.member_changes import MemberChanges
+from leveret.cluster.groups.member_nodes import MemberNodes
+from leveret.cluster.groups.member_question import MEMBERS, members_of
+from leveret.cluster.groups.member_tick import MemberTick, Times
+from leveret.cluster.groups.sessions import Session, Sessions
+from leveret.cluster.groups.wanted_members import WantedMembers
 from leveret.cluster.raft.entry_log import Stored
 from leveret.cluster.raft.messages import EntriesLost, Message
 from leveret.cluster.raft.outputs import (

@@ -8,8 +8,8 @@ which they wanted to stand. One timer looks for all of them whether others may s
 from collections import deque
 from typing import Final
 
-from leveret.cluster.quorum.groups.group_member import GroupMember
-from leveret.cluster.quorum.groups.member_tick import Times
+from leveret.cluster.groups.group_member import GroupMember
+from leveret.cluster.groups.member_tick import Times
 
 STANDING_MAX: Final = 50
 STANDING_MS: Final = 200

@@ -11,11 +11,11 @@ from random import Random
 import msgspec
 
 from leveret.broker.runtime.node_address import NodeAddress
+from leveret.cluster.groups.groups import Groups
+from leveret.cluster.groups.wanted_members import WantedMembers, node_of, number_of
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.hello import Identity
 from leveret.cluster.links.links import LinkOptions, Links
-from leveret.cluster.quorum.groups.groups import Groups
-from leveret.cluster.quorum.groups.wanted_members import WantedMembers, node_of, number_of
 from leveret.storage.disk.disk import Disk
 from leveret.storage.disk.file_reads import FileReads
 from leveret.storage.disk.worker import Worker

@@ -7,7 +7,7 @@ even be the leader, so it is still found where it was.
 
 from collections.abc import Mapping
 
-from leveret.cluster.quorum.groups.wanted_members import node_of
+from leveret.cluster.groups.wanted_members import node_of
 
 
 class MemberNodes:

@@ -5,8 +5,8 @@ import itertools
 
 import pytest
 
-from leveret.cluster.quorum.groups.apply_limits import APPLY_ENTRIES, READS_MAX
-from leveret.cluster.quorum.groups.group_frames import (
+from leveret.cluster.groups.apply_limits import APPLY_ENTRIES, READS_MAX
+from leveret.cluster.groups.group_frames import (
     Announced,
     Find,
     Leads,
@@ -24,7 +24,7 @@ from leveret.storage.group_log.kept_files import kept_numbers
 from leveret.storage.group_log.rounds import Snapshot
 from leveret.storage.log.log_files import FILE_BYTES_MAX
 from tests.patience import until
-from tests.unit.cluster.quorum.groups.grouped_nodes import (
+from tests.unit.cluster.groups.grouped_nodes import (
     NAMES,
     Client,
     GroupedNode,

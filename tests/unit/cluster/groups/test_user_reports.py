@@ -19,7 +19,7 @@ test_clients_without_a_leader: publishes_are_sent_again_to_the_next_leader; sim/
 
 from leveret.storage.group_log.kept_files import kept_numbers
 from tests.patience import until
-from tests.unit.cluster.quorum.groups.grouped_nodes import NAMES, Client, GroupedNodes
+from tests.unit.cluster.groups.grouped_nodes import NAMES, Client, GroupedNodes
 
 FILE_BYTES = 40_000
 

@@ -3,7 +3,7 @@
 Every member knows the members that are wanted; the leader starts one change after the other.
 """
 
-from leveret.cluster.quorum.groups.wanted_members import WantedMembers, next_change, number_of
+from leveret.cluster.groups.wanted_members import WantedMembers, next_change, number_of
 from leveret.cluster.raft.raft_member import RaftMember
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.broker.runtime.virtual_clock import VirtualClock
-from leveret.cluster.quorum.groups.wakes import Wakes
+from leveret.cluster.groups.wakes import Wakes
 
 
 def test_an_error_of_one_group_stops_no_other():
