@@ -13,7 +13,7 @@ from leveret.broker.runtime.pending import Answer
 
 
 class StreamEntries(NamedTuple):
-    """Entries of one publisher, in the form of a chunk.
+    """Entries of one publisher, in the form of a chunk: at most 65,535, as a chunk can have.
 
     publisher: its name; empty if it has none. ids: the publishing ids of the entries, in increasing
     order; a stream stores those of a publisher with a name once. filter_values: of the entries;
@@ -53,9 +53,10 @@ class StreamReader(Protocol):
         """How many committed messages it has not taken yet."""
 
     def take(self, chunks_max: int, bytes_max: int) -> list[bytes]:
-        """The next chunks with messages, without their trailers; at least one if there are any now.
+        """The next chunks with messages; at least one if there are any now.
 
-        If the list is empty, its `ready` is called when there are more, once.
+        They have neither filter nor trailer, as clients get them. If the list is empty, its
+        `ready` is called when there are more, once.
         """
 
     def close(self) -> None:
@@ -72,6 +73,13 @@ class ReaderUser(Protocol):
         """The reader has ended: what it reads is damaged, or the stream was deleted."""
 
 
+class StreamUser(Protocol):
+    """A connection that publishes to a stream, or reads it."""
+
+    def stream_deleted(self, stream: "Stream") -> None:
+        """The stream is deleted: publishers and subscriptions of it are gone."""
+
+
 class GroupConsumer(Protocol):
     """A consumer in a group of single active consumers."""
 
@@ -81,6 +89,14 @@ class GroupConsumer(Protocol):
 
 class Stream(Protocol):
     """One stream, as the stream protocol uses it. Its `QueueClient` has these methods, too."""
+
+    name: str
+
+    def add_user(self, user: StreamUser) -> None:
+        """Tell this user when the stream is deleted, until `remove_user`."""
+
+    def remove_user(self, user: StreamUser) -> None:
+        """The user publishes and reads no longer. Does nothing if it was not added."""
 
     def append(self, entries: StreamEntries, confirmed: Callable[[bool], object]) -> None:
         """Append entries, which are confirmed when a majority has them on disk.
