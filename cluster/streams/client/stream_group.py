@@ -1,7 +1,9 @@
 """The interface of the service that connects a stream's client on this node to its group.
 
 The service finds the leader, on this node or another one, and sends it commands (machine/commands).
-It tells the client by `leader_found`, `leader_lost` and `told`, as that of a quorum queue does.
+It calls `leader_found`, `leader_lost` and `told` of `StreamQueueClient`, as that of a quorum queue
+does, `member_changed` when `own_log` is another one, and `asked` when another node asks the member
+on this node.
 """
 
 from collections.abc import Callable, Mapping
@@ -51,12 +53,18 @@ class StreamGroup(Protocol):
         """Send commands to the leader, which proposes them in this order."""
 
     def ask(self, question: bytes, answer: Callable[[bytes | None], object]) -> None:
-        """Ask the leader. The answer is None if there is no leader, or if it is lost."""
+        """Ask the leader (machine/questions).
+
+        The answer is None if there is no leader, or if it is lost.
+        """
 
     def ask_member(
         self, node: str, question: bytes, answer: Callable[[bytes | None], object]
     ) -> None:
-        """Ask the member on another node, for example for its chunks. None as with `ask`."""
+        """Ask the client on another node, which has a member (`asked`), for example for chunks.
+
+        It may answer after seconds. None as with `ask`.
+        """
 
     def close(self, is_deleted: bool) -> None:
         """End: the stream is deleted, or the node stops."""

@@ -1,0 +1,23 @@
+"""Effects: what the leader of a stream tells the client of a node after chunks (machine/commands).
+
+A client that attaches is told `Applied` with the last of its commands that is in the log, or
+`UnknownSender`.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+
+class Applied(NamedTuple):
+    """The commands of a sender through a number are in the log, and committed."""
+
+    sender: int
+    through: int
+
+
+class UnknownSender(NamedTuple):
+    """The stream does not know the sender: its first command is not in the log."""
+
+    sender: int
+
+
+Effect: TypeAlias = Applied | UnknownSender

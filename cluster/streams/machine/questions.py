@@ -1,0 +1,49 @@
+"""What a client asks the leader of a stream about its state: stored offsets and sequence numbers.
+
+The leader answers from what it has applied, so an answer has all that was confirmed before it.
+"""
+
+from struct import Struct
+from typing import Final
+
+from leveret.cluster.streams.machine.stream_machine import StreamMachine
+
+_OFFSET: Final = 0
+_SEQUENCE: Final = 1
+_NUMBER = Struct(">Q")
+
+
+class QuestionError(ValueError):
+    """The bytes are not a question, or an answer, of this version."""
+
+
+def ask_offset(name: bytes) -> bytes:
+    """The question for the offset that is stored under a name."""
+    return bytes((_OFFSET,)) + name
+
+
+def ask_sequence(publisher: bytes) -> bytes:
+    """The question for the last sequence number of a named publisher."""
+    return bytes((_SEQUENCE,)) + publisher
+
+
+def answer(machine: StreamMachine, question: bytes) -> bytes:
+    """The leader's answer. Raises QuestionError."""
+    kind, name = question[:1], question[1:]
+    if kind == bytes((_OFFSET,)):
+        number = machine.offsets.get(name)
+    elif kind == bytes((_SEQUENCE,)):
+        number = machine.sequences.get(name)
+    else:
+        raise QuestionError(f"a client of a stream asks {question[:20]!r}")
+    return b"" if number is None else _NUMBER.pack(number)
+
+
+def read_answer(data: bytes) -> int | None:
+    """The number in an answer; None if there is none. Raises QuestionError."""
+    if not data:
+        return None
+    if len(data) != _NUMBER.size:
+        raise QuestionError(f"an answer about a stream has {len(data)} bytes")
+    number: int = _NUMBER.unpack(data)[0]
+    return number
