@@ -8,6 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from leveret.broker.erlang.terms import format_term
+from leveret.broker.queues.contract.stream_arguments import (
+    FILTER_BYTES_MAX,
+    FILTER_BYTES_MIN,
+    SEGMENT_BYTES_MAX,
+    age_ms,
+)
 from leveret.broker.runtime.patterns import compile_pattern
 
 LOWER_WINS = frozenset(
@@ -48,8 +54,6 @@ UPSTREAM_KEY, UPSTREAM_SET_KEY, UPSTREAM_PATTERN_KEY = (
 )  # fmt: skip
 """The keys of federation (broker/moving/federation)."""
 UPSTREAM_KEYS = frozenset([UPSTREAM_KEY, UPSTREAM_SET_KEY, UPSTREAM_PATTERN_KEY])
-_MAX_AGE = re.compile(r"[0-9]+[YMDhms]")
-SEGMENT_BYTES_MAX = 3_000_000_000
 
 Check = Callable[[Any], bool]
 
@@ -82,7 +86,7 @@ def _one_of(*values: object) -> Check:
 
 
 def _age(value: Any) -> bool:
-    return isinstance(value, str) and _MAX_AGE.fullmatch(value) is not None
+    return isinstance(value, str) and age_ms(value) is not None
 
 
 def _anything(_value: Any) -> bool:
@@ -128,7 +132,8 @@ KEYS: dict[str, tuple[Check, str]] = {
     "initial-cluster-size": (_at_least(0), "valid cluster size"),
     "stream-max-segment-size-bytes": (_at_least(0, SEGMENT_BYTES_MAX), "valid segment size"),
     "stream-filter-size-bytes": (
-        _at_least(16, 255), "valid filter size. Valid range is 16-255"
+        _at_least(FILTER_BYTES_MIN, FILTER_BYTES_MAX),
+        "valid filter size. Valid range is 16-255",
     ),
     "queue-master-locator": (
         _one_of("min-masters", "client-local", "random"), "valid queue master locator value"

@@ -29,6 +29,7 @@ from leveret.broker.policies.policy_keys import (
 )
 from leveret.broker.queues.contract.arguments import NO_LIMIT, QueueOptions
 from leveret.broker.queues.contract.queue_kind import QueueKind
+from leveret.broker.queues.contract.stream_arguments import age_ms
 from leveret.broker.runtime.patterns import compile_pattern
 
 APPLY_TO = (
@@ -208,7 +209,14 @@ def effective_options(
         delayed_retry_type=definition.get("delayed-retry-type", declared.delayed_retry_type),
         delayed_retry_min_ms=lower_time(declared.delayed_retry_min_ms, "delayed-retry-min"),
         delayed_retry_max_ms=lower_time(declared.delayed_retry_max_ms, "delayed-retry-max"),
+        max_age_ms=_first_age(definition.get("max-age"), declared.max_age_ms),
+        segment_bytes=definition.get("stream-max-segment-size-bytes", declared.segment_bytes),
+        filter_bytes=definition.get("stream-filter-size-bytes", declared.filter_bytes),
     )
+
+
+def _first_age(value: str | None, argument_ms: int | None) -> int | None:
+    return argument_ms if value is None else age_ms(value)
 
 
 def _first(argument: str | None, value: str | None) -> str | None:

@@ -1,12 +1,32 @@
-"""Streams: a kind of queue of RabbitMQ that this node does not serve.
+"""The kind of streams, as declarations and consumers see it (the streams: cluster/streams)."""
 
-Their declarations are checked as RabbitMQ does, and then refused.
-"""
+from leveret.broker.queues.contract.queue_kind import (
+    MIRRORING_POLICIES,
+    STREAM,
+    STREAM_ARGUMENTS,
+    STREAM_POLICIES,
+    QueueKind,
+)
 
-from leveret.broker.queues.contract.queue_kind import STREAM, STREAM_ARGUMENTS, QueueKind
+_POLICIES_OF_OTHERS = (
+    "dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy", "delayed-retry-max",
+    "delayed-retry-min", "delayed-retry-type", "delivery-limit", "expires", "max-in-memory-bytes",
+    "max-in-memory-length", "max-length", "max-priority", "message-ttl", "overflow", "queue-mode",
+)  # fmt: skip
 
 STREAM_QUEUE = QueueKind(
-    STREAM, "rabbit_stream_queue", STREAM_ARGUMENTS, ("x-stream-offset", "x-credit"), "streams",
-    is_replicated=True, may_be_transient=False, may_be_exclusive=False, may_be_auto_delete=False,
-    may_be_named_by_server=False, has_global_qos=False, removes_messages=False,
-)  # fmt: skip
+    STREAM,
+    "rabbit_stream_queue",
+    STREAM_ARGUMENTS,
+    ("x-stream-offset", "x-credit"),
+    "streams",
+    unsupported_policies=frozenset((*MIRRORING_POLICIES, *_POLICIES_OF_OTHERS)),
+    policy_wins=frozenset((*STREAM_POLICIES, "max-length-bytes")),
+    is_replicated=True,
+    may_be_transient=False,
+    may_be_exclusive=False,
+    may_be_auto_delete=False,
+    may_be_named_by_server=False,
+    has_global_qos=False,
+    removes_messages=False,
+)

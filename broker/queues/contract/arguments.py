@@ -14,6 +14,12 @@ from leveret.broker.amqp.properties import TTL_MS_MAX
 from leveret.broker.erlang.terms import format_term
 from leveret.broker.queues.contract.offset_specification import OFFSET_ARGUMENT, read_offset
 from leveret.broker.queues.contract.queue_kind import TYPE_ARGUMENT
+from leveret.broker.queues.contract.stream_arguments import (
+    FILTER_BYTES_MAX,
+    FILTER_BYTES_MIN,
+    SEGMENT_BYTES_MAX,
+    age_ms,
+)
 from leveret.broker.runtime.names import QUEUE, resource
 
 PRIORITY_MAX = 255
@@ -34,7 +40,11 @@ that of RabbitMQ 4 of one below 0."""
 
 
 class QueueOptions(NamedTuple):
-    """The options of a queue, from its arguments and policies. None or empty: not set."""
+    """The options of a queue, from its arguments and policies. None or empty: not set.
+
+    The last three are those of streams: how long messages are kept, the size of a segment, and that
+    of the filter of a chunk.
+    """
 
     message_ttl_ms: int | None = None
     expires_ms: int | None = None
@@ -52,6 +62,9 @@ class QueueOptions(NamedTuple):
     delayed_retry_type: str = ""
     delayed_retry_min_ms: int | None = None
     delayed_retry_max_ms: int | None = None
+    max_age_ms: int | None = None
+    segment_bytes: int | None = None
+    filter_bytes: int | None = None
 
     @property
     def is_lazy(self) -> bool:
@@ -121,6 +134,9 @@ def read_options(arguments: Table) -> QueueOptions:
         delayed_retry_type=_text_or_none(arguments.get("x-delayed-retry-type")) or "",
         delayed_retry_min_ms=_positive_or_none(arguments.get("x-delayed-retry-min")),
         delayed_retry_max_ms=_positive_or_none(arguments.get("x-delayed-retry-max")),
+        max_age_ms=age_ms(_text_or_none(arguments.get("x-max-age")) or ""),
+        segment_bytes=value("x-stream-max-segment-size-bytes"),
+        filter_bytes=value("x-stream-filter-size-bytes"),
     )
 
 
@@ -279,6 +295,24 @@ def _check_group_size(field: Field, arguments: Table) -> None:
         raise _Invalid("{value_zero,0}")
 
 
+def _check_age(field: Field, _arguments: Table) -> None:
+    _require_type(field, "S")
+    if not age_ms(field[1]):
+        raise _Invalid("invalid_max_age")
+
+
+def _check_segment_bytes(field: Field, arguments: Table) -> None:
+    _check_not_negative(field, arguments)
+    if field[1] > SEGMENT_BYTES_MAX:
+        raise precondition_failed("Exceeded max value for x-stream-max-segment-size-bytes")
+
+
+def _check_filter_bytes(field: Field, arguments: Table) -> None:
+    _check_not_negative(field, arguments)
+    if not FILTER_BYTES_MIN <= field[1] <= FILTER_BYTES_MAX:
+        raise precondition_failed("Invalid value for x-stream-filter-size-bytes")
+
+
 def _one_of_words(values: Collection[str], problem: str) -> Callable[[Field, Table], None]:
     """A check whose text is an Erlang atom."""
 
@@ -323,6 +357,10 @@ _CHECKS: tuple[tuple[str, Callable[[Field, Table], None]], ...] = (
     (CONSUMER_TIMEOUT, _check_not_negative),
     ("x-quorum-initial-group-size", _check_group_size),
     ("x-queue-leader-locator", _one_of_words(LEADER_LOCATORS, "invalid_queue_locator_arg")),
+    ("x-initial-cluster-size", _check_group_size),
+    ("x-max-age", _check_age),
+    ("x-stream-max-segment-size-bytes", _check_segment_bytes),
+    ("x-stream-filter-size-bytes", _check_filter_bytes),
 )
 
 _CONSUME_CHECKS: tuple[tuple[str, Callable[[Field, Table], None]], ...] = (

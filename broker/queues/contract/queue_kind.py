@@ -31,7 +31,7 @@ QUORUM_ARGUMENTS = (
 )  # fmt: skip
 STREAM_ARGUMENTS = (
     "x-max-length-bytes", "x-queue-type", "x-max-age", "x-stream-max-segment-size-bytes",
-    "x-initial-cluster-size", "x-queue-leader-locator",
+    "x-initial-cluster-size", "x-queue-leader-locator", "x-stream-filter-size-bytes",
 )  # fmt: skip
 EVERY_ARGUMENT = frozenset((*CLASSIC_ARGUMENTS, *QUORUM_ARGUMENTS, *STREAM_ARGUMENTS)) - {
     TYPE_ARGUMENT
@@ -45,7 +45,9 @@ MIRRORING_POLICIES = (
     "ha-mode", "ha-params", "ha-sync-mode", "ha-promote-on-shutdown", "ha-promote-on-failure",
     "queue-master-locator",
 )  # fmt: skip
-STREAM_POLICIES = ("max-age", "stream-max-segment-size-bytes", "initial-cluster-size")
+STREAM_POLICIES = (
+    "max-age", "stream-max-segment-size-bytes", "initial-cluster-size", "stream-filter-size-bytes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -52,12 +52,31 @@ def test_every_argument_is_read():
         "x-queue-mode": ("S", "lazy"), "x-queue-type": ("S", "classic"),
         "x-queue-version": ("I", 2), "x-unknown": ("V", None), "x-consumer-timeout": ("I", 6),
         "x-delivery-limit": ("I", 7), "x-delayed-retry-type": ("S", "all"),
-        "x-delayed-retry-min": ("I", 8), "x-delayed-retry-max": ("I", 9),
+        "x-delayed-retry-min": ("I", 8), "x-delayed-retry-max": ("I", 9), "x-max-age": ("S", "2m"),
+        "x-stream-max-segment-size-bytes": ("I", 10), "x-stream-filter-size-bytes": ("I", 16),
     }  # fmt: skip
     check_declare(arguments, "q", "/")
     options = read_options(arguments)
     assert options == QueueOptions(
-        1000, 2000, 3, 4, "reject-publish", "dlx", "dead", 5, True, "lazy", 6, 7, "", "all", 8, 9
+        1000,
+        2000,
+        3,
+        4,
+        "reject-publish",
+        "dlx",
+        "dead",
+        5,
+        True,
+        "lazy",
+        6,
+        7,
+        "",
+        "all",
+        8,
+        9,
+        120_000,
+        10,
+        16,
     )
     assert options.has_limit
 
