@@ -14,7 +14,7 @@ NAMES = (
 GIVEN = (
     "delivered", "delivered_no_ack", "got", "got_no_ack", "got_empty", "redelivered", "acked",
 )  # fmt: skip
-"""A queue's counts of messages given to clients."""
+"""The counts of messages given to clients."""
 NOTHING_GIVEN = (0,) * len(GIVEN)
 
 
@@ -55,8 +55,8 @@ class NodeCounts:
     closed channels in confirm mode. bytes_in, bytes_out, reads, writes: of closed connections.
     dead_lettered, discarded: messages that died, by the kind of their queue and the reason, with
     and without a dead-letter exchange. kept: dead letters that their queue keeps until they are
-    confirmed (at-least-once); kept_confirmed: the confirmed ones. deleted_queues: the counts that
-    deleted queues had (`GIVEN`), by their kind.
+    confirmed (at-least-once); kept_confirmed: the confirmed ones. given_by_quorum_queues: to
+    clients of this node; channels count these deliveries, too.
     """
 
     def __init__(self) -> None:
@@ -70,12 +70,7 @@ class NodeCounts:
         self.discarded: Counter[tuple[str, str]] = Counter()
         self.kept: Counter[tuple[str, str]] = Counter()
         self.kept_confirmed: Counter[str] = Counter()
-        self.deleted_queues: dict[str, tuple[int, ...]] = {}
-
-    def add_deleted_queue(self, kind: str, given: tuple[int, ...]) -> None:
-        """Keep the counts of a deleted queue, in the order of `GIVEN`."""
-        before = self.deleted_queues.get(kind, NOTHING_GIVEN)
-        self.deleted_queues[kind] = tuple(map(int.__add__, before, given))
+        self.given_by_quorum_queues = MessageCounts()
 
     def add_connection(self, bytes_in: int, bytes_out: int, reads: int, writes: int) -> None:
         """Keep the counts of a closed connection, so that the node's totals do not shrink."""

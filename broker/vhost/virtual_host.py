@@ -382,7 +382,6 @@ class VirtualHost:
 
     def delete_with_it(self, queue: QueueClient) -> None:
         """Delete one of the queues of this deleted vhost."""
-        self.counts.add_deleted_queue(queue.kind.name, queue.figures.counts().given)
         queue.delete_now()
 
     def _delayed(self) -> list[DelayedMessages]:

@@ -150,7 +150,7 @@ class GroupMember:
         self.is_to_be_replaced = True
         self.watchers: set[str] = set()
         """The nodes that want to know when this member leads."""
-        self.commit_ms = 0
+        self.commit_s = 0.0
         """How long the last measured entry took, while this member led, until it was committed."""
         self.times_served = 0
         """How often it has started to serve clients. Entries applied at other times have no
@@ -164,7 +164,7 @@ class GroupMember:
         self._serving_term = 0
         self._is_reading = False
         self._tick = MemberTick(host)
-        self._timed_index = self._timed_ms = 0
+        self._timed_index, self._timed_s = 0, 0.0
         self._waiting_reads: list[Read] = []
 
     @property
@@ -203,7 +203,8 @@ class GroupMember:
         elif isinstance(output, Committed):
             self._commit = output.through
             if 0 < self._timed_index <= output.through:
-                self.commit_ms, self._timed_index = self._host.now_ms() - self._timed_ms, 0
+                self.commit_s = max(0.0, self._host.wall_time_s() - self._timed_s)
+                self._timed_index = 0
         elif isinstance(output, Wake):
             self._host.wake_at(output.at_ms, self.wake)
         elif isinstance(output, Truncate):
@@ -487,7 +488,8 @@ class GroupMember:
             self.stop_serving()
             return False
         if not self._timed_index:
-            self._timed_index, self._timed_ms = self.raft.state.log.last_index, self._host.now_ms()
+            self._timed_index = self.raft.state.log.last_index
+            self._timed_s = self._host.wall_time_s()
         return True
 
     def _plan_tick(self) -> None:

@@ -243,6 +243,10 @@ class Groups:
         """The wall clock."""
         return int(self._clock.wall_time_s() * 1000)
 
+    def wall_time_s(self) -> float:
+        """The wall clock, with microseconds."""
+        return self._clock.wall_time_s()
+
     def mark(self, member: GroupMember) -> None:
         """Have `end_turn` of the member called."""
         if not member.is_marked:

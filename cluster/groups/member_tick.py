@@ -13,6 +13,9 @@ class Times(Protocol):
     def wall_ms(self) -> int:
         """The wall clock."""
 
+    def wall_time_s(self) -> float:
+        """The wall clock, with microseconds."""
+
     def wake_at(self, at_ms: int, wake: Callable[[int], object]) -> int:
         """Call back with the current time, at this time or later. Returns the number to cancel."""
 

@@ -251,7 +251,8 @@ class ClusterNode(LogListener):
         queues = self._queues
         node = OwnNode(
             queues.node, NodeSenders(queues.node, queues.incarnation), queues.addresses,
-            queues.untaken, not self._services.config.is_as_rabbitmq_4,
+            queues.untaken, self._services.counts.given_by_quorum_queues,
+            not self._services.config.is_as_rabbitmq_4,
         )  # fmt: skip
         cluster = NodesOfQuorumQueues(self, self.links, self.states)
         parts = NodeParts(node, self._services, self.links, store, cluster)

@@ -77,7 +77,7 @@ class LoneNode:
             incarnation = next_incarnation(self._data_dir, now_s)
         node = OwnNode(
             self._name, NodeSenders(self._name, incarnation), Addresses(),
-            UntakenBytes(services.flow.set_nodes_behind),
+            UntakenBytes(services.flow.set_nodes_behind), services.counts.given_by_quorum_queues,
             not services.config.is_as_rabbitmq_4,
         )  # fmt: skip
         parts = NodeParts(node, services, NoLinks(), store, OneNode(self._name, incarnation))

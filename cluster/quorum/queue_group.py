@@ -18,6 +18,7 @@ from leveret.broker.queues.contract.status import (
     SINGLE_ACTIVE,
     UP,
     WAITING,
+    AgeFigures,
     CoarseCounts,
     ConsumerFigures,
     QueueStatus,
@@ -26,9 +27,13 @@ from leveret.broker.queues.contract.status import (
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.group_service import TakesCounts
 from leveret.cluster.quorum.machine.commands import NO_LIMIT, DelayedRetry
-from leveret.cluster.quorum.machine.figures import ConsumerCounts, MachineFigures, figures
-from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
-from leveret.cluster.quorum.queue_machines import FIGURES, FiguresError, decode_figures
+from leveret.cluster.quorum.machine.figures import ConsumerCounts, MachineFigures
+from leveret.cluster.quorum.queue_machines import (
+    FIGURES,
+    FiguresError,
+    QueueMachine,
+    decode_figures,
+)
 from leveret.cluster.remote_queues.queue_frames import FullFigures
 from leveret.cluster.remote_queues.remote_figures import NO_AGES
 from leveret.storage.contract.queue_status import StorageCounts
@@ -68,7 +73,10 @@ class OwnMember(Protocol):
     declared_at_s: float
     is_new: bool
 
-    def led(self) -> tuple[int, QuorumMachine] | None:
+    def wall_ms(self) -> int:
+        """The wall clock."""
+
+    def led(self) -> tuple[int, QueueMachine] | None:
         """The last applied entry and the machine of this member, if it is the leader."""
 
     def watch(self, demand: Demand | None) -> None:
@@ -90,6 +98,7 @@ class QueueGroup:
         self.watch = member.watch
         self.configure = member.configure
         self._led = member.led
+        self._wall_ms = member.wall_ms
         self._known: tuple[int, MachineFigures] | None = None
         """An entry and the figures after it, so that the figures of an idle queue are made once."""
         self._node = member.node
@@ -137,7 +146,7 @@ class QueueGroup:
         return None if led is None else self._full_figures(self._own_figures(*led))
 
     def _full_figures(self, now: MachineFigures) -> FullFigures:
-        return full_figures(now, self._declared_at_s, self._node)
+        return full_figures(now, self._declared_at_s, self._node, self._wall_ms())
 
     def want_counts(self, figures: TakesCounts) -> None:
         """Ask the leader for the counts."""
@@ -163,9 +172,9 @@ class QueueGroup:
 
         self._use.ask(FIGURES, answered)
 
-    def _own_figures(self, applied: int, machine: QuorumMachine) -> MachineFigures:
+    def _own_figures(self, applied: int, machine: QueueMachine) -> MachineFigures:
         if self._known is None or self._known[0] != applied:
-            self._known = applied, figures(machine)
+            self._known = applied, machine.figures()
         return self._known[1]
 
 
@@ -178,8 +187,8 @@ def coarse_counts(now: MachineFigures) -> CoarseCounts:
     )  # fmt: skip
 
 
-def full_figures(now: MachineFigures, declared_at_s: float, node: str) -> FullFigures:
-    """All figures of a queue. node: the one where they are shown."""
+def full_figures(now: MachineFigures, declared_at_s: float, node: str, wall_ms: int) -> FullFigures:
+    """All figures of a queue. node: the one where they are shown. wall_ms: the wall clock."""
     consumers = [_consumer(one, node) for one in now.consumers]
     single = [one.tag for one in consumers if one.activity == SINGLE_ACTIVE]
     with_room = sum(one.held < one.credit for one in now.consumers)
@@ -193,10 +202,13 @@ def full_figures(now: MachineFigures, declared_at_s: float, node: str) -> FullFi
         declared_at_s=declared_at_s,
         consumer_capacity=with_room / len(consumers) if consumers else 0,
         single_active_consumer_tag=single[0] if single else None,
+        memory_bytes=now.memory_bytes,
         dlx_bytes=now.letters_bytes,
         quorum=_quorum_status(now),
     )  # fmt: skip
-    return FullFigures(status, NO_AGES, consumers, {})
+    oldest_ms = max(0, wall_ms - now.oldest_ready_ms) if now.oldest_ready_ms else None
+    counts = list(now.waited_counts) or NO_AGES.waited_counts
+    return FullFigures(status, AgeFigures(oldest_ms, counts, now.waited_ms), consumers, {})
 
 
 def _quorum_status(now: MachineFigures) -> QuorumStatus:

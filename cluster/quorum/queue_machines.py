@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from leveret.broker.queues.contract.demand import Demand
+from leveret.broker.queues.delivery.age import Ages
 from leveret.cluster.quorum.delivery_windows import DeliveryWindows
 from leveret.cluster.quorum.effect_bytes import decode_effects, encode_effects
 from leveret.cluster.quorum.entry_parts import needed_parts
@@ -22,6 +23,7 @@ from leveret.cluster.quorum.machine.commands import (
 from leveret.cluster.quorum.machine.effects import Deliver, Effect, Effects, ForClient
 from leveret.cluster.quorum.machine.figures import MachineFigures, figures
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
+from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.quorum.machine.snapshots import Snapshot, restored_in_steps
 
 FOR_THE_LEADER = 0
@@ -36,17 +38,26 @@ class FiguresError(ValueError):
 
 
 class QueueMachine:
-    """The `GroupMachine` of a queue. queue: the machine itself."""
+    """The `GroupMachine` of a queue. queue: the machine itself.
+
+    The ages of messages are known to every member, from the times of entries. Messages that were
+    published before a snapshot count from its time.
+    """
 
     def __init__(self, queue: QuorumMachine) -> None:
         self.queue = queue
+        self._ages = Ages(queue.messages.now_ms)
         self._effects = Effects()
         self._demand: Demand | None = None
         self._windows = DeliveryWindows(queue)
 
     def apply(self, index: int, entry: bytes, collects: bool) -> None:
         """Apply an entry. Raises CommandError. collects: effects are taken next."""
+        messages = self.queue.messages
+        position = messages.position
         self.queue.apply(index, entry, self._effects if collects else None)
+        if messages.position != position and messages.now_ms != self._ages.marked_ms:
+            self._ages.mark(messages.now_ms, position)
 
     def watch(self, demand: Demand | None) -> None:
         """Keep this demand up to date while this member leads."""
@@ -62,10 +73,21 @@ class QueueMachine:
         """The effects since the last call, in order, with their senders."""
         if self._demand is not None:
             self._look_at_demand()
+        effects = self._effects.take()
+        for effect in effects:
+            if isinstance(effect, Deliver):
+                self._note_waits(effect.runs)
         return [
             (effect.sender if isinstance(effect, ForClient) else FOR_THE_LEADER, effect)
-            for effect in self._windows.admitted(self._effects.take())
+            for effect in self._windows.admitted(effects)
         ]
+
+    def _note_waits(self, runs: list[Run]) -> None:
+        """Count how long messages have waited that are delivered for the first time."""
+        now_ms = self.queue.messages.now_ms
+        for run in runs:
+            if not run.returns:
+                self._ages.delivered(run.position, run.count, now_ms)
 
     def entry(self, command: bytes, wall_ms: int) -> bytes:
         """The entry of a client's command. Raises CommandError."""
@@ -107,7 +129,19 @@ class QueueMachine:
         """Answer a request for figures. Raises ValueError for another request."""
         if question != FIGURES:
             raise ValueError(f"a client of a quorum queue asks {question[:20]!r}")
-        return msgspec.msgpack.encode(figures(self.queue))
+        return msgspec.msgpack.encode(self.figures())
+
+    def figures(self) -> MachineFigures:
+        """The figures of the queue."""
+        ready, ages = self.queue.messages.ready, self._ages
+        heads = [one.head for one in (ready.returned, *[level.queue for level in ready.levels])]
+        first = min([run.position for run in heads if run is not None], default=0)
+        return msgspec.structs.replace(
+            figures(self.queue),
+            oldest_ready_ms=ages.marked_ms - ages.age_ms(first, ages.marked_ms) if first else 0,
+            waited_counts=tuple(ages.counts),
+            waited_ms=ages.sum_ms,
+        )
 
 
 class QueueMachines:

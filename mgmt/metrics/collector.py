@@ -75,7 +75,7 @@ class Collector:
         page = await self._begin(consumers)
         totals = await self._clients.totals()
         self._clients.add_totals(page, totals)
-        await self._global_counters.add_to(page, totals, consumers)
+        self._global_counters.add_to(page, totals, consumers)
         await raft.add_sums(page, self._node)
         await add_sums(page, self.sampler, self._left_out)
         await self._ages.add_to(page)
@@ -85,7 +85,7 @@ class Collector:
         """`/metrics/per-object`."""
         consumers = (await self.sampler.queue_sums()).consumers
         page = await self._begin(consumers)
-        await self._global_counters.add_to(page, await self._clients.totals(), consumers)
+        self._global_counters.add_to(page, await self._clients.totals(), consumers)
         await add_queues(page, self.sampler, None, set(QUEUE_GROUPS))
         await raft.add_members(page, self.sampler, None)
         await self._add_clients(page, {*CHANNEL_GROUPS, *CONNECTION_GROUPS})

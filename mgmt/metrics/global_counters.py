@@ -1,10 +1,8 @@
 """RabbitMQ's global counters: counters of the node, which outlive channels and queues.
 
-Channels count deliveries, but not by the kind of queue. Queues count their deliveries, too. So the
-deliveries of quorum queues are the sum over these queues, and those of classic queues are the rest
-of the channels' deliveries. Quorum queues are summed up after the channels, in slices: a delivery
-between the two may be missing from the counters of classic queues until the next page, but no
-delivery is counted twice. The counters of streams, which do not exist here, are 0.
+Channels count deliveries, but not by the kind of queue. Quorum queues count what clients of this
+node get from them, wherever they are led. The deliveries of classic queues are the rest. The
+counters of streams, which do not exist here, are 0.
 """
 
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
@@ -36,18 +34,17 @@ class GlobalCounters:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._classic_before = self._quorum_before = NOTHING_GIVEN
+        self._classic_before = NOTHING_GIVEN
 
-    async def add_to(self, page: Exposition, totals: Totals, consumers: int) -> None:
+    def add_to(self, page: Exposition, totals: Totals, consumers: int) -> None:
         """Add all global counters to a page."""
         counted = totals.messages
         page.add_row(names.GLOBAL, (
             counted["published"], totals.with_confirms, counted["routed"], counted["dropped"],
             counted["returned"], counted["confirmed"], totals.publishers, consumers,
         ), render_labels(PROTOCOL))  # fmt: skip
-        quorum = await self._given_by_quorum_queues()
-        # What another node leads now was counted here before.
-        quorum = self._quorum_before = tuple(map(max, quorum, self._quorum_before))
+        counts = self._node.sampler.facade.counts.given_by_quorum_queues
+        quorum: Numbers = tuple([getattr(counts, name) for name in GIVEN])
         by_all = (counted[name] for name in GIVEN)
         classic = map(int.__sub__, by_all, quorum)
         self._classic_before = tuple(map(max, classic, self._classic_before))
@@ -56,16 +53,6 @@ class GlobalCounters:
             labels = render_labels((*PROTOCOL, ("queue_type", kind.module)))
             page.add_row(names.GLOBAL_BY_QUEUE_TYPE, (sum(given[:DELIVERIES]), *given), labels)
         _add_deaths(page, self._node)
-
-    async def _given_by_quorum_queues(self) -> Numbers:
-        """The deliveries of all quorum queues of the node since its start, also deleted ones."""
-        sampler = self._node.sampler
-        # In one turn, so that each queue is either among the deleted ones or in the list.
-        given = sampler.facade.counts.deleted_queues.get(QUORUM_QUEUE.name, NOTHING_GIVEN)
-        for counts in sampler.facade.own_counts_of_kind(QUORUM_QUEUE.name):
-            given = tuple(map(int.__add__, given, counts.given))
-            await sampler.give_way()
-        return given
 
 
 def _add_deaths(page: Exposition, node: Node) -> None:

@@ -252,16 +252,6 @@ class DeclaredObjects:
         """Their names and counts."""
         return ((queue.name, queue.figures.counts()) for queue in self._own_queues(vhost))
 
-    def own_counts_of_kind(self, kind: str) -> Iterator[CoarseCounts]:
-        """The counts of the queues of one kind, in all vhosts."""
-        queues = [
-            queue
-            for vhost in self._vhosts.values()
-            for queue in _own(vhost)
-            if queue.kind.name == kind
-        ]
-        return (queue.figures.counts() for queue in queues)
-
     def own_statuses(self, vhost: str) -> Iterator[tuple[str, QueueStatus]]:
         """Their names and statuses."""
         return ((queue.name, queue.figures.status()) for queue in self._own_queues(vhost))

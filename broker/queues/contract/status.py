@@ -61,14 +61,6 @@ class CoarseCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
         """Messages delivered or got, with or without ack."""
         return self.delivered + self.delivered_no_ack + self.got + self.got_no_ack
 
-    @property
-    def given(self) -> tuple[int, ...]:
-        """Its counts of messages given to clients, in the order of `broker.counts.GIVEN`."""
-        return (
-            self.delivered, self.delivered_no_ack, self.got, self.got_no_ack, self.got_empty,
-            self.redelivered, self.acked,
-        )  # fmt: skip
-
 
 class AgeFigures(msgspec.Struct, frozen=True, gc=False):
     """The ages of a queue's messages, in milliseconds.

@@ -216,7 +216,6 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
         queue = vhost.queues.pop(it.name, None)
         if queue is not None:
             vhost.counts.queues_deleted += 1
-            vhost.counts.add_deleted_queue(queue.kind.name, queue.figures.counts().given)
             if queue.owner_connection is not None:
                 queue.owner_connection.forget_queue(queue.name)
             self._tables.cancelled += queue.delete_now()

@@ -14,6 +14,7 @@ from leveret.broker.amqp.errors import internal_error
 from leveret.broker.amqp.json_form import text
 from leveret.broker.queues.contract.queue_client import Consumer, Got
 from leveret.broker.queues.contract.status import UP, ConsumerFigures
+from leveret.broker.runtime.counts import MessageCounts
 from leveret.cluster.quorum.client.delivered_run import DeliveredRun
 from leveret.cluster.quorum.client.delivery_reader import DeliveryReader
 from leveret.cluster.quorum.client.group_client import Subscription
@@ -39,9 +40,13 @@ TOOK_BYTES: Final = 1024 * 1024
 
 
 class ConsumedQueue(Protocol):
-    """The queue that is consumed (quorum_queue_client.py). reader: decodes deliveries."""
+    """The queue that is consumed (quorum_queue_client.py). reader: decodes deliveries.
+
+    given: counts what clients of this node got.
+    """
 
     reader: DeliveryReader
+    given: MessageCounts
     may_redeliver: bool
 
     @property
@@ -170,8 +175,14 @@ class ClientConsumer(Subscription):
         except RunError as error:
             queue.reject_unreadable(first, count, error)
             return []
+        given = queue.given
+        if run.returns:
+            given.redelivered += count
         if self.consumer.no_ack:
+            given.delivered_no_ack += count
             queue.settle_taken(first, count)
+        else:
+            given.delivered += count
         return entries
 
     # Its end
@@ -247,6 +258,7 @@ class TakenMessage(Subscription):
             self._give()
         else:
             self._queue.forget(self)
+            self._queue.given.got_empty += 1
             self.request.give(None)
 
     def arrived(self, runs: list[DeliveredRun]) -> None:
@@ -267,7 +279,13 @@ class TakenMessage(Subscription):
             queue.reject_unreadable(first, 1, error)
             self.request.refuse(internal_error("the message cannot be read"))
             return
-        if not self.ack_required:
+        given = queue.given
+        if delivered.run.returns:
+            given.redelivered += 1
+        if self.ack_required:
+            given.got += 1
+        else:
+            given.got_no_ack += 1
             queue.settle_taken(first, 1)
         self.request.give(Got(entry, self._left))
 

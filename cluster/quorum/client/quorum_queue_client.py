@@ -41,6 +41,7 @@ from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.contract.status import CoarseCounts, QueueFigures
+from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor
@@ -90,14 +91,16 @@ class OwnNode(NamedTuple):
     """What all queue clients of a node share.
 
     senders: numbers their senders. addresses: shared by all messages that are read. untaken: the
-    bytes that queues have not taken yet. shows_zero: whether basic.get shows a delivery count of 0,
-    as before RabbitMQ 4.
+    bytes that queues have not taken yet. given: counts the messages that clients of this node got
+    from quorum queues, wherever these are led. shows_zero: whether basic.get shows a delivery count
+    of 0, as before RabbitMQ 4.
     """
 
     name: str
     senders: NodeSenders
     addresses: Addresses
     untaken: UntakenBytes
+    given: MessageCounts
     shows_zero: bool = True
 
 
@@ -127,6 +130,7 @@ class QuorumQueueClient(Actor):
         "demand",
         "durable",
         "figures",
+        "given",
         "is_deleted",
         "is_exclusive",
         "kind",
@@ -156,6 +160,7 @@ class QuorumQueueClient(Actor):
         self._owner = owner
         self._turns, self._clock = owner.turns, owner.clock
         self._node = node
+        self.given = node.given
         self._service: GroupService = service
         self.vhost_name, self.name = specification.vhost, specification.name
         self.kind: QueueKind = specification.kind
@@ -248,6 +253,7 @@ class QuorumQueueClient(Actor):
 
     def ack(self, entries: Sequence[Entry]) -> None:
         """Acknowledge delivered messages."""
+        self.given.acked += len(entries)
         self._settle(SETTLE, entries)
 
     def requeue(self, entries: Sequence[Entry], is_failed: bool = False) -> None:

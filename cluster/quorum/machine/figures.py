@@ -4,6 +4,11 @@ import msgspec
 
 from leveret.cluster.quorum.machine.commands import DelayedRetry
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
+from leveret.cluster.quorum.machine.runs import RUN_BYTES
+
+QUEUE_BYTES = 20_000
+"""About what a member of a queue takes: its machine, its part in Raft, and its client."""
+CONSUMER_BYTES = 2_000
 
 
 class ConsumerCounts(msgspec.Struct, frozen=True):
@@ -29,6 +34,9 @@ class MachineFigures(msgspec.Struct, frozen=True):
     returned: the ready messages that were returned. by_priority: the other ready messages by level,
     the highest first. next_delayed_ms, last_delayed_ms: when the first and the last delayed message
     become ready; 0 if there are none. taken and the following counts: see `QueueMessages`.
+    memory_bytes: about what the state takes, without bodies. oldest_ready_ms: the wall-clock time
+    when the oldest ready message was published; 0 if there is none. waited_counts, waited_ms: as in
+    `AgeFigures`.
     """
 
     ready: int
@@ -56,13 +64,17 @@ class MachineFigures(msgspec.Struct, frozen=True):
     got_empty: int
     redelivered: int
     acked: int
+    memory_bytes: int = 0
+    oldest_ready_ms: int = 0
+    waited_counts: tuple[int, ...] = ()
+    waited_ms: int = 0
     delayed_retry: DelayedRetry = DelayedRetry.DISABLED
     delayed_retry_min_ms: int = 0
     delayed_retry_max_ms: int = 0
 
 
 def figures(machine: QuorumMachine) -> MachineFigures:
-    """The figures of a queue."""
+    """The figures of a queue, without the ages of its messages."""
     messages, consumers = machine.messages, machine.messages.consumers
     ready, delayed, letters = messages.ready, messages.delayed, messages.letters
     known = machine.senders.known
@@ -84,7 +96,19 @@ def figures(machine: QuorumMachine) -> MachineFigures:
         ]),
         messages.taken, messages.delivered, messages.delivered_no_ack, messages.got,
         messages.got_no_ack, messages.got_empty, messages.redelivered, messages.acked,
-        delayed_retry=messages.options.delayed_retry,
+        _memory_bytes(machine), delayed_retry=messages.options.delayed_retry,
         delayed_retry_min_ms=messages.options.delayed_retry_min_ms,
         delayed_retry_max_ms=messages.options.delayed_retry_max_ms,
+    )  # fmt: skip
+
+
+def _memory_bytes(machine: QuorumMachine) -> int:
+    messages = machine.messages
+    ready, held = messages.ready, [one.held for one in messages.consumers.subscribed]
+    queues = [ready.returned, *[level.queue for level in ready.levels]]
+    lists = [one.runs for one in (*held, *messages.letters.by_reason)]
+    runs = sum(map(len, lists)) + len(messages.delayed.runs)
+    return (
+        QUEUE_BYTES + CONSUMER_BYTES * len(held) + RUN_BYTES * runs
+        + sum([queue.memory_bytes() for queue in queues])
     )  # fmt: skip

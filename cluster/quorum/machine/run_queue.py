@@ -15,7 +15,7 @@ from typing import Final
 
 from leveret.cluster.quorum.machine.live_entries import intervals_of_indexes
 from leveret.cluster.quorum.machine.packed_runs import pack_runs, unpack_runs
-from leveret.cluster.quorum.machine.runs import Run
+from leveret.cluster.quorum.machine.runs import RUN_BYTES, Run
 
 BLOCK_RUNS: Final = 512
 """Packing this many takes 0.2 ms. Of a queue of 2,000 runs, half is packed."""
@@ -102,6 +102,13 @@ class RunQueue:
         elif self._at >= TAKEN_MAX:
             del self._first[: self._at]
             self._at = 0
+
+    def memory_bytes(self) -> int:
+        """About how much memory it takes."""
+        octets = (len(self._first) - self._at + len(self._last)) * RUN_BYTES
+        for block in self._blocks:
+            octets += len(block.data) + RUN_BYTES
+        return octets
 
     def runs(self) -> list[Run]:
         """All runs in order, as copies."""

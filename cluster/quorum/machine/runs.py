@@ -11,6 +11,8 @@ from mypy_extensions import mypyc_attr
 
 MESSAGE_BYTES: Final = 100
 """About what a message takes beside its body."""
+RUN_BYTES: Final = 200
+"""About what a run takes in memory, with its place in a list."""
 NEVER: Final = 0
 """The expiry time of messages that do not expire."""
 

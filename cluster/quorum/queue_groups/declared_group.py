@@ -108,12 +108,16 @@ class DeclaredGroup:
     def _watch_demand(self, member: GroupMember) -> None:
         queue_machine(member).watch(self._demand)
 
-    def led(self) -> tuple[int, QuorumMachine] | None:
+    def wall_ms(self) -> int:
+        """The wall clock."""
+        return self._groups.wall_ms()
+
+    def led(self) -> tuple[int, QueueMachine] | None:
         """The last applied entry and the machine of the member here, if it is the leader."""
         member = self._groups.members.get(self.group)
         if member is None or not member.is_serving:
             return None
-        return member.applied, machine_of(member)
+        return member.applied, queue_machine(member)
 
     def configure(self, options: QueueOptions) -> None:
         """Propose options that policies have changed, while the leader is on this node."""

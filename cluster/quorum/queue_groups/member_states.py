@@ -75,7 +75,7 @@ def raft_figures(member: GroupMember, record: QuorumRecord, use: GroupUse) -> Ra
         }
     return RaftFigures(
         state.term, state.log.snapshot_index, member.applied, state.commit, state.synced_index,
-        member.commit_ms / 1000, bool(use.leader), lacks,
+        member.commit_s, bool(use.leader), lacks,
     )  # fmt: skip
 
 

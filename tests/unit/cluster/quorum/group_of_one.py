@@ -4,6 +4,7 @@ import msgspec
 
 from leveret.broker.amqp.json_form import text
 from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
@@ -69,6 +70,9 @@ class GroupOfOne:
 
     def close(self):
         self.is_closed = True
+
+    def wall_ms(self):
+        return 0
 
     def led(self):
         return None
@@ -136,7 +140,11 @@ class Use:
         self.specification = specification
         self.behind = []
         self.node = OwnNode(
-            NODE, NodeSenders(NODE, INCARNATION), Addresses(), UntakenBytes(self.behind.append)
+            NODE,
+            NodeSenders(NODE, INCARNATION),
+            Addresses(),
+            UntakenBytes(self.behind.append),
+            MessageCounts(),
         )
         self.queue = self.client()
         self.group.propose(Configure(machine_options(self.queue.options, Rules.OF_3)))

@@ -12,6 +12,7 @@ import pytest
 
 from leveret.broker.queues.contract.publication import publication_of
 from leveret.broker.queues.contract.queue_client import QueueLength
+from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
@@ -50,7 +51,11 @@ class Node:
         self.name, self.incarnation, self.world = name, incarnation, world
         self.vhost = FakeVhost()
         own = OwnNode(
-            name, NodeSenders(name, incarnation), Addresses(), UntakenBytes(lambda is_behind: None)
+            name,
+            NodeSenders(name, incarnation),
+            Addresses(),
+            UntakenBytes(lambda is_behind: None),
+            MessageCounts(),
         )
         self.queue = QuorumQueueClient(self.vhost, SPECIFICATION, own, self)
         self.publisher = Publisher()

@@ -3,6 +3,7 @@
 import asyncio
 
 from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.loop_watch import LoopWatch
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Turns
@@ -35,12 +36,16 @@ class Use(FakeVhost):
         self.publisher = Publisher()
         self.last = 0
         senders = NodeSenders(node.name, 1_700_000_000)
-        own = OwnNode(node.name, senders, Addresses(), UntakenBytes(lambda is_behind: None))
+        untaken = UntakenBytes(lambda is_behind: None)
+        own = OwnNode(node.name, senders, Addresses(), untaken, MessageCounts())
         group = QueueGroup(self)
         self.queue = QuorumQueueClient(self, SPECIFICATION, own, group)
         group.begin(node.groups.use(GROUP, NAMES, self.queue))
 
     node, declared_at_s, is_new = "", 0, True
+
+    def wall_ms(self):
+        return 0
 
     def led(self):
         return None

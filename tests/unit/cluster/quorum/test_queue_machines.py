@@ -11,6 +11,7 @@ from leveret.cluster.quorum.machine.commands import (
     Configure,
     Enqueue,
     EnqueuedRun,
+    Get,
     Join,
     Options,
     decode_entry,
@@ -32,6 +33,7 @@ from leveret.cluster.quorum.machine.effects import (
     Withheld,
 )
 from leveret.cluster.quorum.machine.runs import Run
+from leveret.cluster.quorum.queue_group import full_figures
 from leveret.cluster.quorum.queue_machines import (
     FIGURES,
     MESSAGE_BYTES_MIN,
@@ -173,6 +175,23 @@ def test_figures_are_the_answer_to_a_question(machine):
     assert (figures.ready, figures.unacked, figures.consumers[0].node) == (1, 1, "a")
     with pytest.raises(ValueError, match="asks b'what'"):
         machine.answer(b"what")
+
+
+def test_ages_follow_from_the_times_of_entries():
+    machine = QueueMachines().new()
+    runs = runs_of([EnqueuedRun(2, 1, NO_LIMIT, 0)])
+    apply = [
+        (Join(7, 1, 0, "a", 1), 1_000), (Enqueue(7, 2, 0, runs), 2_000),
+        (Enqueue(7, 3, 0, runs), 5_000), (Get(7, 4, 0, True), 6_000),
+    ]  # fmt: skip
+    for index, (command, now_ms) in enumerate(apply, 1):
+        machine.apply(index, machine.entry(encoded(command), now_ms), True)
+        machine.take_effects()
+    now = machine.figures()
+    assert (now.oldest_ready_ms, now.waited_ms, sum(now.waited_counts)) == (2_000, 4_000, 1)
+    assert now.memory_bytes > 0
+    full = full_figures(now, 0.0, "a", wall_ms=9_000)
+    assert (full.ages.oldest_ready_ms, full.status.memory_bytes) == (7_000, now.memory_bytes)
 
 
 def test_a_tick_is_an_entry(machine):

@@ -4,6 +4,7 @@ import pytest
 
 from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.declarations.values import ChangePlacement
+from leveret.broker.runtime.counts import MessageCounts
 from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
 from leveret.cluster.quorum.member_placement import (
@@ -79,7 +80,8 @@ def cluster():
 
 @pytest.fixture
 def factory(cluster):
-    node = OwnNode("a", NodeSenders("a", 1), Addresses(), UntakenBytes(lambda is_behind: None))
+    untaken = UntakenBytes(lambda is_behind: None)
+    node = OwnNode("a", NodeSenders("a", 1), Addresses(), untaken, MessageCounts())
     return QuorumFactory(node, cluster, cluster)
 
 

@@ -16,7 +16,7 @@ def shown_by_leader(group):
     """The field `raft` and the metric of what members lack."""
     name = group.leader
     member = SimpleNamespace(
-        me=name, raft=group.machine(name), applied=0, damage="", commit_ms=0, group=1
+        me=name, raft=group.machine(name), applied=0, damage="", commit_s=0.0, group=1
     )
     use = SimpleNamespace(leader=RECORD.named(name).node, term=1)
     found = raft(RECORD, use, member, QuorumMachine(), {"a", "b"}, is_stuck=False)
