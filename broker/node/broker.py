@@ -19,6 +19,7 @@ from leveret.broker.auth.backends.chain import build_chain
 from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.config import Config, Listener
 from leveret.broker.declarations.audit import Audit
+from leveret.broker.declarations.decided_replacements import DECIDED_REPLACEMENT
 from leveret.broker.declarations.values import Declaration, PutExchange, PutQueue
 from leveret.broker.events.alarm_events import AlarmEvents
 from leveret.broker.events.events import Events
@@ -388,9 +389,11 @@ class Broker:
         self.links.vhost_deleted(vhost.name)
 
     def parameter_changed(self, component: str, vhost: str, name: str) -> None:
-        """A parameter was put or deleted: tell traces and links."""
+        """A parameter was put or deleted: tell traces, conversions of queues, and links."""
         if component == TRACE_LOG:
             self.traces.log_changed(vhost, name)
+        if component == DECIDED_REPLACEMENT and self.clustering is not None:
+            self.clustering.replacements_changed()
         self.links.parameter_changed(component, vhost, name)
 
     def resource_changed(self, kind: str, vhost: str, name: str) -> None:

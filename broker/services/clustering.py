@@ -52,5 +52,8 @@ class Clustering(Protocol):
         cannot start.
         """
 
+    def replacements_changed(self) -> None:
+        """The replacement of a queue was decided, was made, or is given up."""
+
     async def stop(self) -> None:
         """The connections of clients are closed: leave the cluster's other nodes."""

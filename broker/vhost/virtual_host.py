@@ -207,6 +207,7 @@ class VirtualHost:
         successor.apply(declared)
         if self._policing is not None:
             self._policing.apply_to_queue(self.name, successor)
+        self.kinds.of(successor.kind).renamed(successor)
         return self.kinds.of(queue.kind).replaced(queue)
 
     @property

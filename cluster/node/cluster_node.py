@@ -66,9 +66,11 @@ from leveret.cluster.partitions.suspension import Suspension
 from leveret.cluster.placement.replicated_kind import ReplicatedKinds
 from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
-from leveret.cluster.quorum.conversion.conversion import Parts
 from leveret.cluster.quorum.conversion.conversions import Conversions
+from leveret.cluster.quorum.conversion.held_factory import HeldFactory
 from leveret.cluster.quorum.conversion.node_holds import NodeHolds
+from leveret.cluster.quorum.conversion.parts import Parts
+from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.cluster.remote_queues.placed_factory import serve_placed
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.cluster.rpc.direct_replies import RemoteReplies
@@ -258,8 +260,14 @@ class ClusterNode(LogListener):
         parts = NodeParts(node, self._services, self.links, store, cluster)
         is_alone = all(row.component != CLUSTER_NODE for row in definitions.parameters)
         definitions = await serve_kinds(parts, self.kinds, definitions, is_alone=is_alone)
+        self._services.queue_kinds.add_undeclared(HeldFactory(self._services.queue_kinds))
         holds = NodeHolds(self._services, self.rpc)
-        self.conversions = Conversions(Parts(self._services, self.rpc, queues, holds, self))
+        quorum_queues = self.kinds.find(QuorumQueues)
+        assert quorum_queues is not None, "each node serves quorum queues"
+        find_member = quorum_queues.groups.members.get
+        self.conversions = Conversions(
+            Parts(self._services, self.rpc, queues, holds, self, find_member)
+        )
         self.states.maintenance_changed = self._maintenance_changed
         self._is_new = not (definitions.vhosts or definitions.parameters or definitions.damaged)
         if not is_alone:
@@ -479,7 +487,7 @@ class ClusterNode(LogListener):
         if self.conversions is not None:
             self.conversions.remove_left_over()
             if self._replication is None:
-                self.conversions.carry_out_decided()
+                self.conversions.carry_out_decided(is_coordinator=True)
 
     def members_changed(self) -> None:
         """A node was declared to be a member, or no longer to be one."""
@@ -499,8 +507,12 @@ class ClusterNode(LogListener):
         """The node that decided the replacement of a queue may have died before it was made."""
         if self.conversions is not None:
             self.conversions.hold_decided()
-            if self.log.is_coordinator:
-                self.conversions.carry_out_decided()
+            self.conversions.carry_out_decided(self.log.is_coordinator)
+
+    def replacements_changed(self) -> None:
+        """The replacement of a queue was decided, was made, or is given up."""
+        if self.conversions is not None:
+            self.conversions.hold_decided()
 
     def _maintenance_changed(self) -> None:
         """A node is put under maintenance, or comes back: leaders move."""

@@ -90,6 +90,9 @@ class LoneNode:
             if not definitions.damaged:
                 kind.has_declarations()
 
+    def replacements_changed(self) -> None:
+        """No queue is converted here."""
+
     async def stop(self) -> None:
         """End all kinds."""
         for kind in self.kinds:

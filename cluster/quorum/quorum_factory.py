@@ -8,14 +8,14 @@ the group, so queues have no storage number.
 
 import logging
 import secrets
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Any, Protocol
 
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.declarations.values import ChangePlacement, Declaration
 from leveret.broker.queues.contract.arguments import ignored_arguments
 from leveret.broker.queues.contract.placement import Placement, QueueMembers
-from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_client import Consumer, QueueClient
 from leveret.broker.queues.contract.queue_factory import (
     PeekedMessage,
     PlacementChange,
@@ -154,6 +154,10 @@ class QuorumFactory(QueueFactory):
     def added(self, vhost: str, queue: QueueClient, storage_id: int) -> None:
         """Add a queue that was declared. This node may have a member of it."""
         self._groups.added(_client(queue), readable(queue.placement.record))
+
+    def replaced(self, queue: QueueClient) -> Sequence[Consumer]:
+        """What a queue has not confirmed is refused: the one that has its name has no copy."""
+        return _client(queue).replaced()
 
     def begin(self, queue: QueueClient, answer: Answer[None]) -> None:
         """Answer when the group has a leader. Refused with 541 if too few members run."""

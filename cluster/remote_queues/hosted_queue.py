@@ -12,7 +12,7 @@ HQ2. After its `release`, or when another node leads it (`leave`), nothing is se
      except that it has to be opened again.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Protocol
 
@@ -80,6 +80,13 @@ class HostedQueue:
     def held(self) -> Iterable[Entry]:
         """The entries that were delivered and are not settled."""
         return self._unacked.values()
+
+    def hold(self, entries: Sequence[Entry]) -> int:
+        """Take entries for delivered, which the other node has already; returns the first tag."""
+        first = self._next_tag
+        self._next_tag += len(entries)
+        self._unacked.update(zip(range(first, self._next_tag), entries, strict=True))
+        return first
 
     # Publishing
 

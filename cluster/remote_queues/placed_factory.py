@@ -46,6 +46,11 @@ class PlacedFactory(QueueFactory):
         if isinstance(queue, RemoteQueue):
             queue.move(self._queues.home_node(placement.node), placement)
 
+    def renamed(self, queue: QueueClient) -> None:
+        """Nodes that ask for a queue of this node by its new name may use it."""
+        self._local.renamed(queue)
+        self._queues.added(queue)
+
     def replaced(self, queue: QueueClient) -> Sequence[Consumer]:
         """What a queue of another node has not confirmed is refused: it may have come too late."""
         return queue.close() if isinstance(queue, RemoteQueue) else super().replaced(queue)

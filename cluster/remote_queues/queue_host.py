@@ -13,7 +13,7 @@ QH2. After `release` nothing of the other node is left: its consumers are cancel
      that it held are requeued.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from leveret.broker.amqp.field_table import text_of
@@ -178,6 +178,16 @@ class QueueHost(Flushable):
         for hosted in self._queues.values():
             if hosted.queue is queue:
                 yield from hosted.held
+
+    def hold(self, queue: QueueClient, entries: Sequence[Entry]) -> int | None:
+        """Take entries for delivered to the other node; returns the first tag.
+
+        None if the other node has not opened the queue.
+        """
+        for hosted in self._queues.values():
+            if hosted.queue is queue:
+                return hosted.hold(entries)
+        return None
 
     def _close(self, payload: bytes) -> None:
         (number,) = frames.fields(frames.NUMBER, payload)

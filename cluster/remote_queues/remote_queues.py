@@ -15,7 +15,7 @@ channel may be sent that number; the client gets no more than the limit).
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from leveret.broker.config.cluster_settings import ClusterSettings
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
@@ -121,6 +121,16 @@ class RemoteQueues:
     def held_of(self, queue: QueueClient) -> list[Entry]:
         """The entries of a queue of this node that clients of other nodes hold."""
         return [entry for host in self._hosts.values() for entry in host.held_of(queue)]
+
+    def hold(self, node: str, queue: QueueClient, entries: Sequence[Entry]) -> int | None:
+        """Take entries of a queue of this node for delivered to another one, which has them.
+
+        Returns the first tag; None if the other node has not opened the queue.
+        """
+        for peer, host in self._hosts.items():
+            if peer.name == node:
+                return host.hold(queue, entries)
+        return None
 
     def _home(self, node: str) -> HomeNode:
         home = self._homes.get(node)

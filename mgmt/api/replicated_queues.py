@@ -36,7 +36,7 @@ logger = logging.getLogger("leveret.cluster")
 @route("POST", "/queues/{vhost}/{queue}/actions", answered_by=Answerer.HOME_OF_QUEUE)
 async def act_on_queue(call: Call) -> Any:
     """Bring a queue's mirrors what they lack, or stop that; have another node lead the queue; or
-    make a classic queue a quorum queue.
+    make a classic queue a quorum queue, or a quorum queue a classic one.
 
     A queue without mirrors ignores the first two.
     """

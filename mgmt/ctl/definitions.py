@@ -9,6 +9,7 @@ from typing import Any
 from leveret.broker.policies.parameters import INTERNAL_CLUSTER_ID
 from leveret.mgmt.ctl.client import HttpError
 from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.conversion import convert_as_defined
 from leveret.mgmt.ctl.errors import DATA_ERROR, SOFTWARE, bad_argument, failure
 from leveret.mgmt.ctl.formatters import json_text
 from leveret.mgmt.ctl.wording import in_words
@@ -54,8 +55,9 @@ def _definitions(ctl: Session) -> dict[str, Any]:
 
 
 @command("import_definitions", '<file_path | "-"> [--format <json>] [--skip-if-unchanged] '
-         "[--dry-run]", "Imports definitions as JSON, from a file or from standard input",
-         DEFINITIONS, "format=", "skip-if-unchanged", counts=(0, 1))  # fmt: skip
+         "[--convert] [--dry-run]", "Imports definitions as JSON, from a file or from standard "
+         "input", DEFINITIONS, "format=", "skip-if-unchanged", "convert",
+         counts=(0, 1))  # fmt: skip
 def import_definitions(ctl: Session) -> int | None:
     """Import definitions from a file or standard input, or show what they would change."""
     path = ctl.argument(0, "-")
@@ -73,6 +75,8 @@ def import_definitions(ctl: Session) -> int | None:
     content = _read(path)
     if not (ctl.options.get("skip_if_unchanged") and _is_unchanged(ctl, content)):
         _import(ctl, content)
+    if ctl.options.get("convert"):
+        convert_as_defined(ctl, content.get("queues", []))
     if not ctl.is_quiet:
         ctl.out("Successfully imported definitions")
     return None

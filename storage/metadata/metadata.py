@@ -140,6 +140,9 @@ class Metadata(Protocol):
     def put_queue(self, row: QueueRow) -> None:
         """Add it, or replace it by its key."""
 
+    def storage_id_of(self, vhost: str, queue: str) -> int:
+        """The storage id of a queue; 0 if it has none."""
+
     def delete_queue(self, vhost: str, name: str) -> None:
         """Delete it and its bindings."""
 
@@ -384,6 +387,14 @@ class SqliteMetadata:
     def put_queue(self, row: QueueRow) -> None:
         """Add it, or replace it by its key."""
         self._put(QUEUES, row)
+
+    def storage_id_of(self, vhost: str, queue: str) -> int:
+        """The storage id of a queue; 0 if it has none."""
+        statement = f"SELECT storage_id FROM {QUEUES.name} WHERE vhost = ? AND name = ?"
+        with naming_file(self._path):
+            place = [to_column(vhost), to_column(queue)]
+            found = self._connection.execute(statement, place).fetchone()
+        return 0 if found is None else int(found[0])
 
     def delete_queue(self, vhost: str, name: str) -> None:
         """Delete it and its bindings."""

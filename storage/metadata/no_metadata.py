@@ -33,6 +33,10 @@ class NoMetadata:
         """There are no rows."""
         return 0
 
+    def storage_id_of(self, _vhost: str, _queue: str) -> int:
+        """There are no rows."""
+        return 0
+
     def new_storage_id(self, above: int = 0) -> int:
         """Count up from 1, or from `above`."""
         self._last_id = max(self._last_id, above) + 1

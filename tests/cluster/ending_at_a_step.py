@@ -1,7 +1,8 @@
 """The program `leveret` that is killed, or loses its links, at a named step of a conversion.
 
-The name of the step is in the file AT_STEP of the data directory, after `kill` or `cut`, when the
-node gets to the step; the file is removed then, so that the next conversion goes on.
+The name of the step is in the file AT_STEP of the data directory, after `kill`, `cut` or `isolate`,
+when the node gets to the step; the file is removed then, so that the next conversion goes on. A
+node that is isolated gets no links until it is started again.
 """
 
 import inspect
@@ -14,30 +15,38 @@ from pathlib import Path
 from leveret.broker.declarations.decided_replacements import DECIDED_REPLACEMENT
 from leveret.broker.declarations.values import PutParameter
 from leveret.broker.registry.objects.parameters import DeclaredParameters
+from leveret.cluster.links.handshake_connection import HandshakeConnection
 from leveret.cluster.quorum.conversion import conversion
 from leveret.cluster.quorum.conversion.conversion import Conversion
-from leveret.cluster.quorum.conversion.home_hold import HomeHold
+from leveret.cluster.quorum.conversion.directions import ToClassic, ToQuorum
 from leveret.cluster.quorum.conversion.node_holds import NodeHold, NodeHolds
 from leveret.cluster.rpc.rpc import Rpc
 from leveret.mgmt.cli import entry
 
 AT_STEP = "at_step"
-BEFORE_DECISION = ("declared", "others-hold", "held", "copied")
-AFTER_DECISION = ("decided", "replaced", "ended")
+BEFORE_DECISION = ("declared", "held", "copied")
+AFTER_DECISION = ("decided", "replaced")
 MEMBER_STEPS = ("holds", "follows")
 RPCS = []
+ISOLATED = []
+
+
+def option(name):
+    """The value of an option of the program."""
+    return sys.argv[sys.argv.index(name) + 1]
 
 
 def reached(step):
     """The node has got to a step."""
-    directory = Path(sys.argv[sys.argv.index("--data-dir") + 1])
-    path = directory / AT_STEP
+    path = Path(option("--data-dir")) / AT_STEP
     if not path.exists() or path.read_text().split()[1] != step:
         return
     action = path.read_text().split()[0]
     path.unlink()
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if action == "isolate":
+        ISOLATED.append(step)
     for peer in [peer for rpc in RPCS for peer in rpc._peers.values()]:
         peer.drop(f"a test has cut it when {step}")
 
@@ -76,6 +85,17 @@ def before(owner, name, step, is_step=lambda *arguments: True):
     setattr(owner, name, run)
 
 
+def is_home(hold):
+    """Whether a hold is that of the node that converts the queue."""
+    return hold.queue.placement.node == option("--node")
+
+
+def isolated(connection, transport):
+    """Nobody can link to an isolated node."""
+    if ISOLATED:
+        transport.abort()
+
+
 def is_decision(it):
     """Whether a declaration decides the end of a conversion."""
     return isinstance(it, PutParameter) and it.component == DECIDED_REPLACEMENT
@@ -84,14 +104,14 @@ def is_decision(it):
 def main():
     """Run the program."""
     before(Rpc, "__init__", "", lambda rpc, _: RPCS.append(rpc))
+    before(HandshakeConnection, "connection_made", "", isolated)
     after(Conversion, "_declare_successor", "declared")
-    after(Conversion, "_hold_others", "others-hold")
-    after(HomeHold, "freeze", "held")
+    for direction in (ToClassic, ToQuorum):
+        after(direction, "left", "held")
     after(Conversion, "_copy", "copied")
     before(DeclaredParameters, "apply", "deciding", lambda _, it: is_decision(it))
     before(conversion, "carrying_out", "decided")
-    before(HomeHold, "successor", "replaced")
-    after(Conversion, "_replace", "ended")
+    before(NodeHold, "successor", "replaced", is_home)
     after(NodeHolds, "_fence", "holds")
-    before(NodeHold, "successor", "follows", lambda hold: type(hold) is NodeHold)
+    before(NodeHold, "successor", "follows", lambda hold: not is_home(hold))
     return entry.main()

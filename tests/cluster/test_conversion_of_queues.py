@@ -5,6 +5,7 @@ The nodes are started once for all tests. Each test has queues of its own, and l
 
 import asyncio
 import itertools
+import json
 import signal
 import threading
 from collections import Counter
@@ -16,7 +17,7 @@ from tests.cluster.clients import PERSISTENT, bodies, publish, take
 from tests.cluster.clustered_nodes import form
 from tests.patience import until
 
-TO_QUORUM = ("--to", "quorum")
+TO_QUORUM, TO_CLASSIC = ("--to", "quorum"), ("--to", "classic")
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def test_messages_bindings_and_policies_stay(cluster):
         connection.channel().queue_delete("bound")
 
 
-def test_many_are_converted_and_the_others_are_listed(cluster):
+def test_many_are_converted_and_the_others_are_listed(cluster, tmp_path):
     a, b, _ = cluster
     declare(a, "many-1")
     declare(b, "many-2")
@@ -81,12 +82,23 @@ def test_many_are_converted_and_the_others_are_listed(cluster):
         "argument x-max-priority; quorum queues have no argument x-queue-mode"
     ) in said
     assert "1 of 3 queues were not converted" in said
-    assert (bodies(b, "many-1"), bodies(a, "many-2")) == ([b"1"], [b"2"])
     assert "it is a quorum queue" in b.ctl("convert_queue", "many-1", *TO_QUORUM, succeeds=False)
     said = b.ctl("convert_queues", "--pattern", "^many-[12]", *TO_QUORUM)
     assert "no queue to convert: none of another type than quorum has a name that matches" in said
+    classic = {"x-queue-type": "classic"}
+    queues = [
+        {"vhost": "/", "name": name, "durable": True, "auto_delete": False, "arguments": classic}
+        for name in ("many-2", "many-4")
+    ]
+    path = tmp_path / "definitions.json"
+    path.write_text(json.dumps({"queues": queues}))
+    assert "1 of 1: many-2: converted" in b.ctl("import_definitions", path, "--convert")
+    assert types(b) == {
+        "many-1": "quorum", "many-2": "classic", "many-3": "classic", "many-4": "classic"
+    }  # fmt: skip
+    assert (bodies(b, "many-1"), bodies(a, "many-2")) == ([b"1"], [b"2"])
     with b.connect() as connection:
-        for number in (1, 2, 3):
+        for number in (1, 2, 3, 4):
             connection.channel().queue_delete(f"many-{number}")
 
 
@@ -110,6 +122,59 @@ def test_a_home_node_that_dies_meanwhile_has_all_messages(cluster):
     with c.connect() as connection:
         assert [body for body, _ in take(connection.channel(), "killed", 3000)] == published
         connection.channel().queue_delete("killed")
+
+
+class Listening:
+    """Consumes through a node in a thread of its own. bodies: what it has got."""
+
+    def __init__(self, node, queue, **arguments):
+        self._connection = node.connect()
+        self.bodies = []
+        channel = self._connection.channel()
+        channel.basic_qos(prefetch_count=10)
+        table = {name.replace("_", "-"): value for name, value in arguments.items()}
+        channel.basic_consume(queue, self._received, arguments=table)
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _received(self, channel, method, properties, body):
+        self.bodies.append(body)
+        channel.basic_ack(method.delivery_tag)
+
+    def _run(self):
+        while not self._is_over:
+            self._connection.process_data_events(0.05)
+        self._connection.close()
+
+    def stop(self):
+        self._is_over = True
+        self._thread.join()
+
+
+@pytest.mark.parametrize(("before", "after"), [("classic", "quorum"), ("quorum", "classic")])
+@pytest.mark.parametrize(
+    ("declared", "rank"), [({"x_single_active_consumer": True}, {}), ({}, {"x_priority": 5})]
+)
+def test_the_first_of_the_consumers_stays_the_first(cluster, before, after, declared, rank):
+    a, b, c = cluster
+    declare(a, "ranked", x_queue_type=before, **declared)
+    first = Listening(b, "ranked", **rank)
+    others = [Listening(node, "ranked") for node in (a, c)]
+    publish(c, "ranked", b"1")
+    a.ctl("convert_queue", "ranked", "--to", after)
+    assert types(c)["ranked"] == after
+    a.wait_until(
+        lambda: a.ctl("list_queues", "name", "consumers").split()[-2:] == ["ranked", "3"],
+        "all consumers are there",
+    )
+    publish(a, "ranked", b"2", b"3")
+    b.wait_until(lambda: len(first.bodies) == 3, "the first one has all messages")
+    for one in (first, *others):
+        one.stop()
+    assert [one.bodies for one in others] == [[], []]
+    with a.connect() as connection:
+        connection.channel().queue_delete("ranked")
 
 
 class Publishing:
@@ -180,14 +245,15 @@ async def connected(node):
     return await aio_pika.connect(f"amqp://guest:guest@127.0.0.1:{node.port}/")
 
 
-def test_nothing_is_lost_doubled_or_reordered_under_traffic(cluster):
-    declare(cluster[0], "busy")
+@pytest.mark.parametrize(("before", "after"), [("classic", "quorum"), ("quorum", "classic")])
+def test_nothing_is_lost_doubled_or_reordered_under_traffic(cluster, before, after):
+    declare(cluster[0], "busy", x_queue_type=before)
     publishing = [Publishing(node, "busy", b"%d" % number) for number, node in enumerate(cluster)]
     consuming = [
         Consuming(node, "busy", prefetch)
         for node, prefetch in zip(cluster, (1, 20, 100), strict=True)
     ]
-    asyncio.run(use_while_converted(cluster[0], "busy", publishing, consuming))
+    asyncio.run(use_while_converted(cluster[0], "busy", after, publishing, consuming))
     published = sorted(body for one in publishing for body in one.published)
     assert sorted(body for one in consuming for body in one.acked) == published
     # One that was returned right before the conversion does not come as redelivered.
@@ -201,12 +267,12 @@ def test_nothing_is_lost_doubled_or_reordered_under_traffic(cluster):
                 if body.startswith(b"%d" % number) and body not in returned
             ]  # fmt: skip
             assert numbers == sorted(numbers)
-    assert types(cluster[2])["busy"] == "quorum"
+    assert types(cluster[2])["busy"] == after
     with cluster[1].connect() as connection:
         connection.channel().queue_delete("busy")
 
 
-async def use_while_converted(node, queue, publishing, consuming):
+async def use_while_converted(node, queue, after, publishing, consuming):
     """Publish and consume before, during and after the conversion."""
     tasks = [asyncio.ensure_future(one.run()) for one in (*publishing, *consuming)]
     await until(lambda: all(len(one.acked) > 100 for one in consuming))
@@ -214,7 +280,7 @@ async def use_while_converted(node, queue, publishing, consuming):
     for one in consuming[:2]:
         one.keeps = True
     await until(lambda: len(consuming[1].held) == 20)
-    await asyncio.to_thread(node.ctl, "convert_queue", queue, *TO_QUORUM)
+    await asyncio.to_thread(node.ctl, "convert_queue", queue, "--to", after)
     counts = [len(one.published) for one in publishing]
     await until(
         lambda: all(

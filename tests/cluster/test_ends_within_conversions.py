@@ -1,4 +1,4 @@
-"""A node is killed, or loses its links, at each step of a conversion, while clients publish.
+"""A node is killed or loses its links at each step of a conversion, while clients publish.
 
 Afterwards the queue is of one of the two types on all nodes, and has each confirmed message once,
 in order. The nodes are started once for all tests. The first one coordinates the cluster: one that
@@ -28,10 +28,11 @@ class EndingNode(ClusteredNode):
     """A node that ends at a step, and pauses if it is cut off: it does not continue alone."""
 
     program = "leveret-ending-at-a-step"
+    partition_handling = "pause_minority"
 
     def __init__(self, directory, name):
         settings = directory / "leveret.conf"
-        settings.write_text("cluster_partition_handling = pause_minority\n")
+        settings.write_text(f"cluster_partition_handling = {self.partition_handling}\n")
         super().__init__(directory, name, "--config", settings)
 
     def will(self, action, step):
@@ -41,6 +42,12 @@ class EndingNode(ClusteredNode):
     @property
     def has_done_so(self):
         return not (self.data_dir / AT_STEP).exists()
+
+
+class IgnoringNode(EndingNode):
+    """A node that continues alone if it is cut off, until it starts again."""
+
+    partition_handling = "ignore"
 
 
 @pytest.fixture(autouse=True)
@@ -95,14 +102,19 @@ def queue_types(node):
 class Case:
     """A queue that is converted, and what has to be in it."""
 
-    def __init__(self, cluster, ending, action, step, home=0):
-        """ending: the node to which it happens. home: the place of the queue's node."""
+    def __init__(self, cluster, ending, action, step, before, home=0):
+        """ending: the node to which it happens. before: the type of the queue.
+
+        home: the place of the queue's node.
+        """
         self.cluster, self.ending, self.action, self.step = cluster, ending, action, step
         self.home, self.witness = cluster[home], cluster[2]
-        self.name = f"{action}-{step}"
+        self.before = before
+        self.after = "classic" if before == "quorum" else "quorum"
+        self.name = f"{action}-{step}-{before}"
         with self.home.connect() as connection:
             channel = connection.channel()
-            channel.queue_declare(self.name, durable=True, arguments={"x-queue-type": "classic"})
+            channel.queue_declare(self.name, durable=True, arguments={"x-queue-type": before})
             channel.confirm_delivery()
             for body in FIRST:
                 channel.basic_publish("", self.name, body, PERSISTENT)
@@ -116,23 +128,38 @@ class Case:
             tag = holding.basic_get(self.name)[0].delivery_tag
             self.ending.will(self.action, self.step)
             converting = threading.Thread(
-                target=lambda: self.home._run_ctl("convert_queue", self.name, "--to", "quorum")
+                target=lambda: self.home._run_ctl("convert_queue", self.name, "--to", self.after)
             )
             converting.start()
             self.ending.wait_until(lambda: self.ending.has_done_so, "the step is reached")
             if self.action == "kill":
                 self.ending.wait_for_end()
                 self.ending._log.close()
-                self.ending.start()
-                self.cluster.remove(self.ending)
-                self.cluster.append(self.ending)
+                self._start_again()
             converting.join()
+            if self.action == "isolate":
+                self.witness.wait_until(
+                    self._is_divided, "both sides continue with a queue of one type"
+                )
+                self.ending.stop()
+                self._start_again()
             for node in self.cluster:
                 node.wait_until(lambda node=node: self._is_shown_alone(node), "all agree")
             holding.basic_ack(tag)
         self.publishing.is_over.set()
         self.publishing.join()
         return queue_types(self.witness)[self.name]
+
+    def _start_again(self):
+        """The node that has ended is the last one of the cluster from now on."""
+        self.ending.start()
+        self.cluster.remove(self.ending)
+        self.cluster.append(self.ending)
+
+    def _is_divided(self):
+        running = self.witness.ctl_json("cluster_status")["running_nodes"]
+        types = [queue_types(node)[self.name] for node in (self.ending, self.witness)]
+        return self.ending.name not in running and len(set(types)) == 1
 
     def _is_shown_alone(self, node):
         names = [one.name for one in self.cluster]
@@ -160,16 +187,22 @@ class Case:
         assert len(set(found)) == len(found), "none is there twice"
 
 
+@pytest.fixture(params=["classic", "quorum"])
+def before(request):
+    """The type of the queue before its conversion."""
+    return request.param
+
+
 @pytest.mark.parametrize("step", BEFORE_DECISION)
-def test_the_home_node_is_killed_before_it_decides(cluster, step):
-    case = Case(cluster, cluster[0], "kill", step)
-    assert case.run() == "classic"
+def test_the_home_node_is_killed_before_it_decides(cluster, before, step):
+    case = Case(cluster, cluster[0], "kill", step, before)
+    assert case.run() == before
     case.check()
 
 
 @pytest.mark.parametrize("home", [0, 1])
-def test_the_home_node_is_killed_as_it_decides(cluster, home):
-    case = Case(cluster, cluster[home], "kill", "deciding", home)
+def test_the_home_node_is_killed_as_it_decides(cluster, before, home):
+    case = Case(cluster, cluster[home], "kill", "deciding", before, home)
     case.run()
     case.check()
 
@@ -177,22 +210,38 @@ def test_the_home_node_is_killed_as_it_decides(cluster, home):
 @pytest.mark.parametrize(
     ("home", "step"), [*((0, step) for step in AFTER_DECISION), (1, "replaced")]
 )
-def test_the_home_node_is_killed_after_it_has_decided(cluster, home, step):
-    case = Case(cluster, cluster[home], "kill", step, home)
-    assert case.run() == "quorum"
+def test_the_home_node_is_killed_after_it_has_decided(cluster, before, home, step):
+    case = Case(cluster, cluster[home], "kill", step, before, home)
+    assert case.run() == case.after
     case.check()
 
 
 @pytest.mark.parametrize("step", MEMBER_STEPS)
-def test_another_node_is_killed(cluster, step):
-    case = Case(cluster, cluster[1], "kill", step)
-    kind = case.run()
-    assert kind == ("quorum" if step == "follows" else "classic")
+def test_another_node_is_killed(cluster, before, step):
+    case = Case(cluster, cluster[1], "kill", step, before)
+    assert case.run() == (case.after if step == "follows" else before)
     case.check()
 
 
 @pytest.mark.parametrize(("number", "step"), [(0, "copied"), (1, "holds")])
-def test_a_node_loses_its_links(cluster, number, step):
-    case = Case(cluster, cluster[number], "cut", step)
-    assert case.run() == "classic"
+def test_a_node_loses_its_links(cluster, before, number, step):
+    case = Case(cluster, cluster[number], "cut", step, before)
+    assert case.run() == before
+    case.check()
+
+
+@pytest.fixture(scope="module")
+def divided(tmp_path_factory):
+    """A cluster whose nodes do not heal a partition by themselves."""
+    nodes = form(tmp_path_factory.mktemp("divided"), "a", "b", "c", kind=IgnoringNode)
+    yield nodes
+    for node in nodes:
+        node.stop()
+
+
+@pytest.mark.parametrize("step", ["deciding", "decided"])
+def test_the_home_node_is_cut_off_and_continues_alone(divided, before, step):
+    """It decides alone, which is given up; or the others decide, too."""
+    case = Case(divided, divided[0], "isolate", step, before)
+    assert case.run() == (case.after if step == "decided" else before)
     case.check()

@@ -82,6 +82,9 @@ class QueueFactory:
         """
         queue.placement = placement
 
+    def renamed(self, queue: QueueClient) -> None:
+        """A queue has another name from now on."""
+
     def replaced(self, queue: QueueClient) -> Sequence[Consumer]:
         """A queue is deleted, and another one has its name; returns the consumers that it had."""
         return queue.delete_now()

@@ -38,11 +38,16 @@ class QueueKinds:
         self.incarnation = 0
         self.fit: Callable[[QueueFactory], QueueFactory] = lambda factory: factory
         self._factories: dict[str, QueueFactory] = {}
+        self._undeclared: dict[str, QueueFactory] = {}
         self._not_served: dict[str, QueueKind] = {}
 
     def add(self, factory: QueueFactory) -> None:
         """Serve a kind by this factory, in place of an earlier one of the same name."""
         self._factories[factory.kind.name] = factory
+
+    def add_undeclared(self, factory: QueueFactory) -> None:
+        """Serve a kind that no `x-queue-type` names."""
+        self._undeclared[factory.kind.name] = factory
 
     def know(self, kind: QueueKind) -> None:
         """Have the declarations of a kind that is not served checked before they are refused."""
@@ -57,7 +62,9 @@ class QueueKinds:
         A queue of a kind that is not served lives on another node, and is treated as a classic one
         there.
         """
-        return self._factories.get(kind.name) or self._factories[CLASSIC]
+        name = kind.name
+        factory = self._factories.get(name) or self._undeclared.get(name)
+        return factory or self._factories[CLASSIC]
 
     def specify(
         self,

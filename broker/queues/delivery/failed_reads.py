@@ -48,7 +48,7 @@ class FailedReads:
 
     __slots__ = (
         "_backing", "_changed", "_clock", "_failing_since_ms", "_is_closed", "_ring", "_timer",
-        "_waiting", "_what", "has_crashed", "is_failing",
+        "_waiting", "has_crashed", "is_failing", "what",
     )  # fmt: skip
 
     def __init__(
@@ -60,7 +60,7 @@ class FailedReads:
         changed: Callable[[], object],
     ) -> None:
         self._clock = clock
-        self._what = what
+        self.what = what
         self._backing = backing
         self._ring = ring
         self._changed = changed
@@ -82,7 +82,7 @@ class FailedReads:
     def refuses(self, answer: Answer[Any]) -> bool:
         """Refuse the answer with RabbitMQ's 404, if the queue has crashed."""
         if self.has_crashed:
-            answer.refuse(not_found(f"{self._what} has crashed and failed to restart"))
+            answer.refuse(not_found(f"{self.what} has crashed and failed to restart"))
         return self.has_crashed
 
     def holds(self, answer: Answer[Any], ask_again: Callable[[], object]) -> bool:
@@ -113,7 +113,7 @@ class FailedReads:
         now_ms = self._clock.now_ms()
         if self._failing_since_ms is None:
             self._failing_since_ms = now_ms
-            logger.error("%s: %s; its messages are kept, and reading is retried", self._what, error)
+            logger.error("%s: %s; its messages are kept, and reading is retried", self.what, error)
         if not self.has_crashed and now_ms - self._failing_since_ms >= CRASHED_AFTER_MS:
             self._crash(error)
         delay_ms = CRASHED_RETRY_MS if self.has_crashed else RETRY_MS
@@ -130,7 +130,7 @@ class FailedReads:
             return
         if self._failing_since_ms is not None:
             self._failing_since_ms = None
-            logger.warning("%s: its messages can be read again", self._what)
+            logger.warning("%s: its messages can be read again", self.what)
         self.is_failing = self.has_crashed = False
         # This drops expired messages and those over the limit: no get receives them.
         self._changed()
@@ -144,7 +144,7 @@ class FailedReads:
         logger.critical(
             "%s has crashed: %s, for %d seconds; its messages are kept, and reading is retried "
             "every %d seconds: fix the cause, or delete the queue",
-            self._what, error, CRASHED_AFTER_MS // 1000, CRASHED_RETRY_MS // 1000,
+            self.what, error, CRASHED_AFTER_MS // 1000, CRASHED_RETRY_MS // 1000,
         )  # fmt: skip
         for answer, _ in self._take_waiting():
             self.refuses(answer)
@@ -166,7 +166,7 @@ class FailedReads:
             self._timer.cancel()
             self._timer = None
         for answer, _ in self._take_waiting():
-            answer.refuse(not_found(f"no {self._what}"))
+            answer.refuse(not_found(f"no {self.what}"))
 
 
 def _do_nothing() -> None:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import decode_table, encode_table
 from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.decided_replacements import DECIDED_REPLACEMENT
 from leveret.broker.declarations.requester import AMQP, Requester
 from leveret.broker.declarations.values import (
     ChangePlacement,
@@ -83,7 +84,6 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
                     _delete(metadata, it.vhost, it.name)
             case ReplaceQueue():
                 with metadata.batch():
-                    _delete(metadata, it.vhost, it.successor)
                     _put_successor(it, metadata)
             case ChangePlacement():
                 raise AssertionError(f"{it!r} was not completed")
@@ -146,7 +146,17 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
             return _outcome(self._tables.vhosts[it.vhost], it)
         if isinstance(it, ReplaceQueue):
             return _with_placement(self._tables.vhosts[it.vhost], it)
+        if isinstance(it, DeleteQueue):
+            self._check_deletion(it)
         return it
+
+    def _check_deletion(self, it: DeleteQueue) -> None:
+        """Raise 406 if the queue replaces another one: that may be made already on a node."""
+        if self._tables.parameters.get(DECIDED_REPLACEMENT, it.vhost, it.name) is not None:
+            raise precondition_failed(
+                f"{resource(QUEUE, it.name, it.vhost)} is just getting the name of another queue; "
+                "delete the queue of this name instead"
+            )
 
     def is_durable(self, it: PutQueue | Change) -> bool:
         if isinstance(it, PutQueue):
@@ -293,11 +303,13 @@ def _delete(metadata: Metadata, vhost: str, name: str) -> None:
 
 def _put_successor(it: ReplaceQueue, metadata: Metadata) -> None:
     """Replace the rows of a queue by those of its successor, and leave its bindings."""
+    storage_id = metadata.storage_id_of(it.vhost, it.successor)
+    _delete(metadata, it.vhost, it.successor)
     for component in DeclaredQueues.components:
         metadata.delete_parameter(it.vhost, component, it.name)
     _put_queue(
         PutQueue(
-            it.vhost, it.name, True, arguments=it.arguments, node=it.node,
+            it.vhost, it.name, True, arguments=it.arguments, storage_id=storage_id, node=it.node,
             identity=it.successor_identity, record=it.record,
         ),
         metadata,

@@ -1,4 +1,4 @@
-"""The interface of the service that connects a quorum queue to its group (cluster/quorum/groups).
+"""The interface of the service that connects a quorum queue to its group (cluster/groups).
 
 The service finds the leader, on this node or another one, sends it commands, and receives its
 effects. It calls `leader_found`, `leader_lost` and `told` of `QuorumQueueClient`.

@@ -488,14 +488,18 @@ class QuorumQueueClient(Actor):
 
     def delete_now(self) -> Sequence[Consumer]:
         """End: the queue is deleted everywhere. Returns the consumers that it had."""
-        return self._end(is_deleted=True)
+        return self._end(is_deleted=True, confirms=True)
+
+    def replaced(self) -> Sequence[Consumer]:
+        """End: another queue has the name. Refuses publishes that are not applied."""
+        return self._end(is_deleted=True, confirms=False)
 
     def close(self) -> Sequence[Consumer]:
         """End: the node stops. Refuses publishes that are not applied."""
-        return self._end(is_deleted=False)
+        return self._end(is_deleted=False, confirms=False)
 
-    def _end(self, is_deleted: bool) -> Sequence[Consumer]:
-        """Answer all requests (QC1, QC2)."""
+    def _end(self, is_deleted: bool, confirms: bool) -> Sequence[Consumer]:
+        """Answer all requests (QC1, QC2). confirms: those to publish are done with."""
         self._gathered.flush()
         self.is_deleted = True
         if self.demand is not None:
@@ -503,7 +507,7 @@ class QuorumQueueClient(Actor):
         consumers, self._consumers = list(self._consumers), {}
         self._credited.clear()
         for command in self._group.close():
-            command.queue_ended(self.gone, is_deleted)
+            command.queue_ended(self.gone, confirms)
         self._lengths.refuse(self.gone)
         begun, self._begun = self._begun, []
         for one in begun:

@@ -6,23 +6,23 @@ some are ready again, and the others are gone.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Collection
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.sessions.unacked_record import Unacked
+from leveret.cluster.quorum.conversion.copied_messages import (
+    READ_BYTES,
+    RETURNED_MAX,
+    Left,
+    Piece,
+    when_readable,
+)
 from leveret.cluster.quorum.conversion.node_holds import NodeHolds
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.cluster.rpc.refused import Refused
-from leveret.storage.contract.backing_queue import BeingRead, Unreadable
 from leveret.storage.messages.message import Entry
-
-READ_BYTES = 256 * 1024
-RETURNED_MAX = 5000
-"""How many messages may be ready again that were taken before."""
-UNKNOWN_HOLDERS = "messages are just being returned or dead-lettered, or settled by a transaction"
-Value = TypeVar("Value")
 
 
 class Returned(NamedTuple):
@@ -46,7 +46,7 @@ class HeldEntries(NamedTuple):
 
 
 class ClassicMessages:
-    """The messages of one queue."""
+    """The `CopiedMessages` of one queue."""
 
     def __init__(self, queue: ClassicQueue, holds: NodeHolds, remote_queues: RemoteQueues) -> None:
         self._queue = queue
@@ -57,6 +57,46 @@ class ClassicMessages:
     def end(self) -> int:
         """A position above those of all messages."""
         return max([end for _, end in self._queue.backing.given_positions()], default=0)
+
+    @property
+    def ready_count(self) -> int:
+        """The number of ready messages."""
+        return self._queue.backing.ready_count
+
+    @property
+    def ready_bytes(self) -> int:
+        """The bytes of their bodies."""
+        return self._queue.backing.ready_bytes
+
+    @property
+    def has_expiring(self) -> bool:
+        """Whether some of them may expire."""
+        return self._queue.backing.has_expiring
+
+    # While clients use the queue
+
+    async def piece(self, start: int) -> Piece | None:
+        """The next messages from a position on; None if it is not known who holds some of them."""
+        ready = await when_readable(partial(self.read, start))
+        held = self.held()
+        if held is None:
+            return None
+        end = ready[-1].position + 1 if ready else self.end
+        piece = {entry.position: entry for entry in ready}
+        piece |= {one.position: one for one in held.in_order if start <= one.position < end}
+        return Piece([piece[position] for position in sorted(piece)], end, bool(ready))
+
+    async def taken_to(self, taken_to: int) -> int:
+        """Messages from this position on were never taken. taken_to: an earlier such position."""
+        return (await when_readable(partial(self.returned, taken_to))).taken_to
+
+    async def alive_below(self, taken_to: int) -> Collection[int] | None:
+        """The positions of messages below one that are ready or held; None: not known."""
+        returned = await when_readable(partial(self.returned, taken_to))
+        held = self.held()
+        if held is None:
+            return None
+        return {entry.position for entry in (*held.in_order, *returned.entries)}
 
     def held(self) -> HeldEntries | None:
         """The entries that clients hold; None if some are just being returned or dead-lettered."""
@@ -92,8 +132,23 @@ class ClassicMessages:
                 return Returned(found, end)
         raise Refused(f"{RETURNED_MAX} of its messages were returned, or taken by an operator")
 
-    async def read_from(self, position: int) -> list[Entry]:
-        """All ready messages from a position on. Raises Refused."""
+    # While it is held
+
+    async def left(self, held: list[Entry], copied_to: int, taken_to: int) -> Left:
+        """What is left when messages below a position are copied. held: by clients, in order.
+
+        taken_to: see `taken_to`.
+        """
+        count, end = self.ready_count, self.end
+        returned = await when_readable(partial(self.returned, taken_to))
+        rest = await self._read_from(max(returned.taken_to, copied_to))
+        ready = [*returned.entries, *rest]
+        rest = [entry for entry in (*held, *ready) if entry.position >= copied_to]
+        rest.sort(key=_position)
+        alive = {entry.position for entry in (*held, *returned.entries)}
+        return Left(rest, _positions(held), returned.taken_to, alive, end, count)
+
+    async def _read_from(self, position: int) -> list[Entry]:
         found: list[Entry] = []
         while entries := await when_readable(partial(self.read, position)):
             found += entries
@@ -101,26 +156,26 @@ class ClassicMessages:
             await asyncio.sleep(0)
         return found
 
-    async def take_all(self) -> list[Entry]:
-        """Take all ready messages, so that none expires. Raises Refused."""
+    def left_of_all(self, held: list[Entry], taken: list[Entry]) -> Left:
+        """What is left when nothing is copied. taken: the messages that `take_all` has taken."""
+        rest = sorted([*held, *taken], key=_position)
+        positions = _positions(held)
+        taken_to = positions[-1] + 1 if positions else 0
+        return Left(rest, positions, taken_to, set(_positions(rest)), self.end, len(taken))
+
+    async def take_all(self, taken: list[Entry]) -> None:
+        """Take all ready messages, so that none expires, and add them to a list."""
         backing = self._queue.backing
-        taken: list[Entry] = []
         while backing.ready_count:
             taken += await when_readable(
                 lambda: backing.fetch(backing.fetchable(RETURNED_MAX), True)
             )
             await asyncio.sleep(0)
-        return taken
 
 
-async def when_readable(read: Callable[[], Value]) -> Value:
-    """The result of a read, after waiting for the disk. Raises Refused if it fails."""
-    while True:
-        try:
-            return read()
-        except BeingRead as reading:
-            is_read = asyncio.Event()
-            reading.when_done(is_read.set)
-            await is_read.wait()
-        except Unreadable as error:
-            raise Refused(str(error)) from None
+def _position(entry: Entry) -> int:
+    return entry.position
+
+
+def _positions(entries: list[Entry]) -> list[int]:
+    return [entry.position for entry in entries]

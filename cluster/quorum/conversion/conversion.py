@@ -1,21 +1,18 @@
-"""The conversion of one classic queue, by its home node: steps 2 to 8 of docs/design/conversion.md.
+"""The conversion of one queue, by its home node: steps 2 to 8 of docs/design/conversion.md.
 
 Invariants:
-CN1. It is decided that the name passes to the successor only if all nodes that run have held the
-     queue since before the copy, and no link to them was lost.
-CN2. The replacement begins when all nodes have on disk that it is decided. So it is never undone:
-     the queue may be deleted, and clients may use the successor, where it is made.
+CN1. The name passes to the successor only if all nodes that run have held the queue since before
+     the copy, and no link to them was lost.
+CN2. The replacement begins when all nodes have on disk that it is decided, and nodes that start
+     hold the queue then. So it is never undone: the queue may be deleted, and clients may use the
+     successor, where it is made.
 """
 
 import asyncio
 import logging
-from functools import partial
-from typing import Protocol
-
-from msgspec.structs import replace
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.amqp.field_table import Table, encode_table
+from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.declarations.decided_replacements import (
     DECIDED_REPLACEMENT,
     carrying_out,
@@ -24,99 +21,69 @@ from leveret.broker.declarations.decided_replacements import (
 )
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.declarations.values import ReplaceQueue
-from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.queues.contract.queue_kind import QUORUM, TYPE_ARGUMENT
+from leveret.broker.queues.contract.queue_kind import TYPE_ARGUMENT
+from leveret.broker.queues.contract.status import SINGLE_ACTIVE
 from leveret.broker.registry.objects.parameters import RequirementError
-from leveret.broker.runtime.names import QUEUE, SUCCESSOR_PREFIX, resource
+from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.pending_in_task import given_in_task, in_task
-from leveret.broker.services.services import Services
 from leveret.broker.vhost.virtual_host import VirtualHost
-from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
-from leveret.cluster.quorum.conversion.classic_messages import ClassicMessages, when_readable
+from leveret.cluster.quorum.conversion.copied_messages import TryAgain
 from leveret.cluster.quorum.conversion.copying import Copying
+from leveret.cluster.quorum.conversion.directions import Direction
 from leveret.cluster.quorum.conversion.early_copy import EarlyCopy
-from leveret.cluster.quorum.conversion.home_hold import HomeHold, TryAgain
 from leveret.cluster.quorum.conversion.node_holds import (
     FENCE,
     KEEP,
     RELEASE,
-    NodeHolds,
+    ConsumerName,
+    NodeHold,
     held_by,
+    name_of,
 )
-from leveret.cluster.quorum.conversion.refusals import too_much
-from leveret.cluster.remote_queues.remote_queues import RemoteQueues
+from leveret.cluster.quorum.conversion.parts import HOLD_SECONDS_MAX, Parts, require_few
 from leveret.cluster.rpc.refused import Refused
-from leveret.cluster.rpc.rpc import NotAnswered, Rpc
+from leveret.cluster.rpc.rpc import NotAnswered
 from leveret.storage.messages.message import bytes_of
 from leveret.storage.metadata.metadata import MetadataError
 
 TRIES, PAUSE_SECONDS = 5, 0.2
 """If messages are just being returned, the queue is held again after a pause."""
-HOLD_SECONDS_MAX = 5.0
-"""The queue is released after this time: its clients wait, a channel for at most 15 seconds."""
 KEEP_SECONDS_MAX, SILENCE_SECONDS_MAX = 3600.0, 10.0
 """The request to hold a queue is answered when the hold ends."""
 
 logger = logging.getLogger("leveret.cluster")
 
 
-class RunningNodes(Protocol):
-    """The nodes of the view that this one is in."""
-
-    @property
-    def running(self) -> tuple[str, ...]:
-        """Their names, with this node's own."""
-
-
-class Parts:
-    """The parts of a node that a conversion uses."""
-
-    def __init__(
-        self, services: Services, rpc: Rpc, remote_queues: RemoteQueues, holds: NodeHolds,
-        nodes: RunningNodes,
-    ) -> None:  # fmt: skip
-        self.services = services
-        self.rpc = rpc
-        self.remote_queues = remote_queues
-        self.holds = holds
-        self.nodes = nodes
-
-    @property
-    def others(self) -> frozenset[str]:
-        """The other nodes that run, and those that are linked."""
-        names = {*self.nodes.running, *self.rpc.nodes}
-        return frozenset(names - {self.remote_queues.node})
-
-
 class Conversion:
     """One attempt to convert a queue."""
 
     def __init__(
-        self, parts: Parts, vhost: VirtualHost, queue: ClassicQueue, requester: Requester
+        self, parts: Parts, vhost: VirtualHost, direction: Direction, requester: Requester
     ) -> None:
         self._parts = parts
         self._vhost = vhost
-        self._queue = queue
+        self._direction = direction
+        self._queue = queue = direction.queue
         self._requester = requester
-        self._arguments: Table = {**queue.arguments, TYPE_ARGUMENT: ("S", QUORUM)}
+        self._arguments = {**queue.arguments, TYPE_ARGUMENT: ("S", direction.kind)}
         self._what = resource(QUEUE, queue.name, vhost.name)
-        self._messages = ClassicMessages(queue, parts.holds, parts.remote_queues)
         self._others = parts.others
         self._keeping: dict[str, asyncio.Task[bytes]] = {}
 
     async def run(self) -> None:
         """Convert the queue. Raises Refused; then it is as it was."""
-        successor = await self._declare_successor()
-        copying = Copying(successor, self._parts.services.clock)
-        early = EarlyCopy(self._queue, self._messages, copying, self._what)
+        direction = self._direction
+        queue = await self._declare_successor()
+        copying = Copying(direction.successor(queue), self._parts.services.clock)
+        early = EarlyCopy(direction.messages, copying, self._what)
         try:
             for left in reversed(range(TRIES)):
-                if not self._queue.backing.has_expiring:
+                if not direction.messages.has_expiring:
                     await early.run()
                 try:
-                    await self._finish(copying, successor)
+                    await self._finish(copying, queue)
                     return
                 except TryAgain as error:
                     if not left:
@@ -124,10 +91,10 @@ class Conversion:
                     logger.info("%s is not converted yet: %s", self._what, error)
                     await asyncio.sleep(PAUSE_SECONDS)
         except Refused:
-            self._vhost.delete_queue(successor)
+            self._vhost.delete_queue(queue)
             raise
         except Fault as error:
-            self._vhost.delete_queue(successor)
+            self._vhost.delete_queue(queue)
             raise Refused(str(error)) from None
 
     async def _finish(self, copying: Copying, successor: QueueClient) -> None:
@@ -135,14 +102,15 @@ class Conversion:
 
         Raises Refused; then the queue is released.
         """
-        hold = HomeHold(self._vhost, self._queue, self._parts.remote_queues)
+        hold = self._direction.hold()
+        hold.active = self._active()
         self._others = self._parts.others
-        logger.info("%s is held to become a quorum queue", self._what)
+        logger.info("%s is held to become a %s queue", self._what, self._direction.kind)
         try:
             try:
                 async with asyncio.timeout(HOLD_SECONDS_MAX):
-                    await self._hold_others()
-                    await self._copy(hold, copying)
+                    fenced = await self._hold_others(hold)
+                    await self._copy(hold, copying, fenced)
             except TimeoutError:
                 raise Refused("it takes too long") from None
             except (NotAnswered, Fault) as error:
@@ -155,23 +123,27 @@ class Conversion:
                 raise Refused(f"an unexpected error: {error!r}") from None
             await self._replace(successor)
         except Refused:
+            self._direction.release()
             hold.end()
+            self._parts.holds.subscribe_left(hold)
             await self._release_others()
             raise
+        self._parts.holds.subscribe_left(hold)
+
+    def _active(self) -> ConsumerName | None:
+        """The single active consumer; None if there is none."""
+        if not self._queue.options.single_active_consumer:
+            return None
+        consumers = self._queue.figures.consumers()
+        active = [one for one in consumers if one.activity == SINGLE_ACTIVE]
+        return name_of(active[0]) if active else None
 
     # 2. The successor
 
-    async def _declare_successor(self) -> QuorumQueueClient:
-        """Declare it where a queue of this name would be placed, and wait until it has a leader."""
-        vhost = self._vhost
-        specification = vhost.kinds.specify(
-            vhost.name, self._queue.name, self._arguments, durable=True
-        )
-        name = f"{SUCCESSOR_PREFIX}{self._queue.placement.identity:x}"
-        declaration = replace(
-            vhost.declaration_of(specification), name=name,
-            arguments=encode_table({TYPE_ARGUMENT: ("S", QUORUM)}),
-        )  # fmt: skip
+    async def _declare_successor(self) -> QueueClient:
+        """Declare it, and wait until it works."""
+        vhost, declaration = self._vhost, self._direction.declaration(self._arguments)
+        name = declaration.name
         try:
             await in_task(self._parts.services.declarations.submit(declaration))
             successor = vhost.queues[name]
@@ -182,23 +154,29 @@ class Conversion:
             if name in vhost.queues:
                 vhost.delete_queue(vhost.queues[name])
             raise Refused(f"its successor cannot be declared: {error}") from None
-        assert isinstance(successor, QuorumQueueClient), "quorum queues are of this kind"
         return successor
 
     # 3 to 5. Holding and copying
 
-    async def _hold_others(self) -> None:
-        """Hold the queue on all other nodes (NH1). Raises Refused and NotAnswered."""
+    async def _hold_others(self, hold: NodeHold) -> dict[str, bytes]:
+        """Hold the queue on all other nodes (NH1); returns their answers to the fence.
+
+        Raises Refused and NotAnswered.
+        """
         rpc, text = self._parts.rpc, held_by(self._vhost.name, self._queue)
+        keeping = held_by(self._vhost.name, self._queue, active=hold.active)
         for node in self._others:
-            asked = rpc.ask(node, KEEP, text, KEEP_SECONDS_MAX, SILENCE_SECONDS_MAX)
+            asked = rpc.ask(node, KEEP, keeping, KEEP_SECONDS_MAX, SILENCE_SECONDS_MAX)
             self._keeping[node] = asyncio.ensure_future(asked)
         fences = [rpc.ask(node, FENCE, text, HOLD_SECONDS_MAX) for node in self._others]
-        fenced = await asyncio.gather(*fences, return_exceptions=True)
+        answers = await asyncio.gather(*fences, return_exceptions=True)
         self._check_nodes()
-        for error in fenced:
-            if isinstance(error, BaseException):
-                raise error
+        fenced: dict[str, bytes] = {}
+        for node, answer in zip(self._others, answers, strict=True):
+            if isinstance(answer, BaseException):
+                raise answer
+            fenced[node] = answer
+        return fenced
 
     def _check_nodes(self) -> None:
         """Raise Refused unless all nodes hold the queue, and no other node has come (CN1)."""
@@ -209,27 +187,13 @@ class Conversion:
         if self._parts.others != self._others:
             raise Refused("a node has started or stopped meanwhile")
 
-    async def _copy(self, hold: HomeHold, copying: Copying) -> None:
+    async def _copy(self, hold: NodeHold, copying: Copying, fenced: dict[str, bytes]) -> None:
         """Hold the queue here, and copy what is not copied (CO1)."""
-        messages = self._messages
         self._parts.holds.check(self._vhost, self._queue)
         hold.begin()
-        hold.freeze(self._parts.holds, messages)
-        held, end = hold.held_entries, messages.end
-        ready_count = self._queue.backing.ready_count
-        if copying.copied_to:
-            returned = await when_readable(partial(messages.returned, copying.taken_to))
-            taken_to = returned.taken_to
-            rest = await messages.read_from(max(taken_to, copying.copied_to))
-            ready = [*returned.entries, *rest]
-        else:
-            _require_few(ready_count, self._queue.backing.ready_bytes)
-            taken_to = end
-            ready = hold.taken = await messages.take_all()
-            ready_count = len(ready)
-        _require_few(len(held) + len(ready), bytes_of([*held, *ready]))
-        hold.moved = await copying.finish(held, ready, taken_to, end)
-        await copying.check(ready_count, len(held))
+        left = await self._direction.left(copying.copied_to, copying.taken_to, fenced)
+        require_few(len(left.rest), bytes_of(left.rest))
+        await self._direction.hand_over(left.held, await copying.finish(left))
 
     async def _release_others(self) -> None:
         text = held_by(self._vhost.name, self._queue)
@@ -253,15 +217,11 @@ class Conversion:
             successor.placement.identity, encode_table(self._arguments),
             acting_user=self._requester.user,
         )  # fmt: skip
-        submit, is_decided = self._parts.services.declarations.submit, False
+        is_decided = False
         try:
-            await in_task(submit(decision(it)))
+            await in_task(self._parts.services.declarations.submit(decision(it)))
             is_decided = True
-            await in_task(submit(*carrying_out(it), requester=self._requester))
-        except Fault as error:
-            # One of the queues was deleted.
-            submit(giving_up(it))
-            raise Refused(str(error)) from None
+            await self._carry_out(it)
         except (MetadataError, RequirementError) as error:
             if self._is_replaced_by(successor):
                 return  # Another node has carried it out.
@@ -275,16 +235,23 @@ class Conversion:
             )  # fmt: skip
             raise
 
+    async def _carry_out(self, it: ReplaceQueue) -> None:
+        """Make the decided replacement. Raises Refused if it is given up.
+
+        This node may give it up: no other one makes it while this one runs.
+        """
+        submit = self._parts.services.declarations.submit
+        try:
+            # A node that started before the decision did not hold the queue (CN1).
+            self._check_nodes()
+            await in_task(submit(*carrying_out(it), requester=self._requester))
+        except (Fault, Refused) as error:
+            await in_task(submit(giving_up(it)))
+            raise Refused(str(error)) from None
+
     def _has_decision(self, it: ReplaceQueue) -> bool:
         parameters = self._parts.services.parameters
         return parameters.get(DECIDED_REPLACEMENT, it.vhost, it.successor) is not None
 
     def _is_replaced_by(self, successor: QueueClient) -> bool:
         return self._vhost.queues.get(self._queue.name) is successor
-
-
-def _require_few(messages: int, body_bytes: int) -> None:
-    """Raise Refused unless this number of messages can be copied in one pause."""
-    reason = too_much(messages, body_bytes)
-    if reason is not None:
-        raise Refused(reason)

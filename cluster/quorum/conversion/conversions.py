@@ -22,13 +22,18 @@ from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import merged
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
+from leveret.broker.queues.contract.queue_kind import CLASSIC, QueueKind
 from leveret.broker.registry.objects.parameters import RequirementError
 from leveret.broker.runtime.names import QUEUE, SUCCESSOR_PREFIX, resource
 from leveret.broker.runtime.pending_in_task import in_task
 from leveret.broker.vhost.virtual_host import VirtualHost
-from leveret.cluster.quorum.conversion.conversion import Conversion, Parts
-from leveret.cluster.quorum.conversion.home_hold import RestoredHold
+from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
+from leveret.cluster.quorum.conversion.conversion import Conversion
+from leveret.cluster.quorum.conversion.directions import Direction, direction_of
+from leveret.cluster.quorum.conversion.held_queue import HELD
+from leveret.cluster.quorum.conversion.home_hold import restored_hold
+from leveret.cluster.quorum.conversion.node_holds import NodeHold
+from leveret.cluster.quorum.conversion.parts import Parts
 from leveret.cluster.quorum.conversion.refusals import refusals
 from leveret.cluster.rpc.refused import Refused
 from leveret.storage.metadata.metadata import MetadataError
@@ -43,14 +48,15 @@ class Conversions:
         self._parts = parts
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._restored: list[RestoredHold] = []
+        self._restored: list[NodeHold] = []
+        self._running: set[tuple[str, int]] = set()
 
-    async def convert(self, vhost: str, name: str, requester: Requester) -> None:
-        """Convert a classic queue to a quorum queue. Raises Refused; then it is as it was.
+    async def convert(self, vhost: str, name: str, kind: QueueKind, requester: Requester) -> None:
+        """Convert a queue. Raises Refused; then it is as it was.
 
         The conversion continues if the caller is cancelled.
         """
-        await asyncio.shield(self._begin(self._convert(vhost, name, requester)))
+        await asyncio.shield(self._begin(self._convert(vhost, name, kind, requester)))
 
     def _begin(self, steps: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(steps)
@@ -58,28 +64,37 @@ class Conversions:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _convert(self, vhost_name: str, name: str, requester: Requester) -> None:
+    async def _convert(
+        self, vhost_name: str, name: str, kind: QueueKind, requester: Requester
+    ) -> None:
         what = resource(QUEUE, name, vhost_name)
         async with self._turn:
-            vhost, queue = self._find(vhost_name, name)
-            await Conversion(self._parts, vhost, queue, requester).run()
-        logger.info("%s was converted to a quorum queue", what)
+            vhost, direction = self._find(vhost_name, name, kind)
+            place = vhost_name, direction.queue.placement.identity
+            self._running.add(place)
+            try:
+                await Conversion(self._parts, vhost, direction, requester).run()
+            finally:
+                self._running.remove(place)
+        logger.info("%s was converted to a %s queue", what, kind.name)
 
-    def _find(self, vhost_name: str, name: str) -> tuple[VirtualHost, ClassicQueue]:
+    def _find(self, vhost_name: str, name: str, kind: QueueKind) -> tuple[VirtualHost, Direction]:
         """The queue, if it can be converted. Raises Refused with all reasons why it cannot."""
         vhost = self._parts.services.vhosts.get(vhost_name)
         queue = None if vhost is None else vhost.queues.get(name)
         if vhost is None or queue is None:
             raise Refused(f"no {resource(QUEUE, name, vhost_name)}")
-        reasons = refusals(queue, QUORUM_QUEUE, self._policy(vhost_name, queue))
+        if queue.kind.name == HELD:
+            raise Refused("it is being converted")
+        if name.startswith(SUCCESSOR_PREFIX):
+            raise Refused("it is to take the place of a queue that is being converted")
+        reasons = refusals(queue, kind, self._policy(vhost_name, queue))
         if reasons:
             raise Refused("; ".join(reasons))
-        if not isinstance(queue, ClassicQueue):
-            raise Refused(f"it is on node {queue.placement.node}, or is being converted")
-        counts = queue.figures.counts()
-        if queue.options.single_active_consumer and counts.consumers:
-            raise Refused("it has a single active consumer, which would not stay the active one")
-        return vhost, queue
+        direction = direction_of(self._parts, vhost, queue)
+        if direction is None:
+            raise Refused(f"it is on node {queue.placement.node}")
+        return vhost, direction
 
     def _policy(self, vhost: str, queue: QueueClient) -> dict[str, object]:
         policy, operator_policy = (
@@ -96,7 +111,10 @@ class Conversions:
         return list(decided(value for _, _, value in parameters))
 
     def hold_decided(self) -> None:
-        """Hold those queues of this node that are to be replaced, and no others."""
+        """Hold the queues that are to be replaced, and no others.
+
+        A classic queue is held by its node, and a quorum queue by each.
+        """
         places = {(it.vhost, it.name): it.identity for it in self._decided}
         restored, self._restored = self._restored, []
         for hold in restored:
@@ -107,16 +125,35 @@ class Conversions:
         for (vhost_name, name), identity in places.items():
             vhost = self._parts.services.vhosts.get(vhost_name)
             queue = None if vhost is None else vhost.queues.get(name)
-            is_it = isinstance(queue, ClassicQueue) and queue.placement.identity == identity
-            if vhost is not None and queue is not None and is_it:
-                hold = RestoredHold(vhost, queue)
+            if vhost is None or queue is None or queue.placement.identity != identity:
+                continue
+            if isinstance(queue, ClassicQueue | QuorumQueueClient):
+                hold = restored_hold(vhost, queue)
                 hold.begin()
                 self._restored.append(hold)
 
-    def carry_out_decided(self) -> None:
-        """Carry out decided replacements, as the coordinator or alone."""
+    def carry_out_decided(self, is_coordinator: bool) -> None:
+        """Carry out decided replacements: each is the task of the home node of the queue.
+
+        If this does not run, it is the task of the coordinator.
+        """
+        running = self._parts.nodes.running
         for it in self._decided:
-            self._begin(self._carry_out(it))
+            home = self._home_of(it)
+            is_own = home in ("", self._parts.remote_queues.node)
+            is_left = is_own and (it.vhost, it.identity) not in self._running
+            if is_left or (is_coordinator and home not in running):
+                self._begin(self._carry_out(it))
+
+    def _home_of(self, it: ReplaceQueue) -> str | None:
+        """The node of the classic one of the two queues; None if it was deleted."""
+        vhost = self._parts.services.vhosts.get(it.vhost)
+        queues = {} if vhost is None else vhost.queues
+        successor = queues.get(it.successor)
+        if successor is None:
+            return None
+        classic = successor if successor.kind.name == CLASSIC else queues.get(it.name)
+        return None if classic is None else classic.placement.node
 
     async def _carry_out(self, it: ReplaceQueue) -> None:
         submit, what = self._parts.services.declarations.submit, resource(QUEUE, it.name, it.vhost)
@@ -125,23 +162,28 @@ class Conversions:
         except Fault as error:
             logger.warning("the conversion of %s is given up: %s", what, error)
             await in_task(submit(giving_up(it)))
-            self.hold_decided()
+            vhost = self._parts.services.vhosts.get(it.vhost)
+            if vhost is not None and it.successor in vhost.queues:
+                vhost.delete_queue(vhost.queues[it.successor])
         except (MetadataError, RequirementError) as error:
             logger.info("the conversion of %s is left to another node: %s", what, error)
         else:
             logger.info("the conversion of %s, which was interrupted, is complete", what)
 
     def remove_left_over(self) -> None:
-        """The node has all declarations: delete successors of interrupted conversions."""
+        """The node has all declarations: delete successors of interrupted conversions.
+
+        The node of the classic queue, of the two, did the conversion.
+        """
         kept = {(it.vhost, it.successor) for it in self._decided}
         for vhost in self._parts.services.vhosts.values():
-            identities = {
-                queue.placement.identity: queue.placement.node for queue in vhost.queues.values()
-            }
+            by_identity = {queue.placement.identity: queue for queue in vhost.queues.values()}
             for queue in tuple(vhost.queues.values()):
                 is_kept = (vhost.name, queue.name) in kept
-                if queue.name.startswith(SUCCESSOR_PREFIX) and not is_kept:
-                    converted = int(queue.name.removeprefix(SUCCESSOR_PREFIX), 16)
-                    if identities.get(converted, vhost.node) == vhost.node:
-                        logger.info("deleting %r: its conversion was interrupted", queue)
-                        vhost.delete_queue(queue)
+                if is_kept or not queue.name.startswith(SUCCESSOR_PREFIX):
+                    continue
+                converted = by_identity.get(int(queue.name.removeprefix(SUCCESSOR_PREFIX), 16))
+                classic = queue if queue.kind.name == CLASSIC else converted
+                if classic is None or vhost.lives_here(classic):
+                    logger.info("deleting %r: its conversion was interrupted", queue)
+                    vhost.delete_queue(queue)

@@ -1,10 +1,10 @@
-"""The copy of a classic queue in its successor, which has no other clients.
+"""The copy of a queue in its successor, which has no other clients.
 
 It is made in the order of the positions, whether clients hold a message or not, in any number of
 parts. Most of it is made while the queue is in use (early_copy.py). The messages that clients have
-taken from the queue meanwhile are at the front of the copy: a consumer of this object takes them,
-and so holds them for this node. Those that have left the queue are settled. `finish` returns those
-that are ready in the queue to the front, and keeps those that clients hold.
+taken from the queue meanwhile are at the front of the copy: this object takes them. Those that have
+left the queue are settled. `finish` returns those that are ready in the queue to the front, and
+keeps those that clients hold.
 
 Invariants:
 CO1. All messages with positions below `copied_to` that are in the queue are in the copy, in order.
@@ -16,13 +16,9 @@ from collections import deque
 from collections.abc import Collection, Sequence
 
 from leveret.broker.queues.contract.publication import publication_of
-from leveret.broker.queues.contract.queue_client import Consumer
-from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFigures
 from leveret.broker.runtime.clock import Clock
-from leveret.broker.runtime.pending import Answer
-from leveret.broker.runtime.pending_in_task import given_in_task
-from leveret.cluster.quorum.client.holders import POSITION_MASK
-from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
+from leveret.cluster.quorum.conversion.copied_messages import Left
+from leveret.cluster.quorum.conversion.successors import Successor
 from leveret.cluster.rpc.refused import Refused
 from leveret.storage.messages.message import Entry, Message
 
@@ -41,7 +37,7 @@ class Copying:
     deliveries of those, without the settled ones, by the positions in the queue.
     """
 
-    def __init__(self, successor: QuorumQueueClient, clock: Clock) -> None:
+    def __init__(self, successor: Successor, clock: Clock) -> None:
         self.copied_to = self.taken_to = 0
         self.moved: dict[int, Entry] = {}
         self._successor = successor
@@ -52,7 +48,6 @@ class Copying:
         self._unconfirmed_count = 0
         self._has_failed = False
         self._order: deque[range] = deque()
-        self._taken_count = 0
 
     # The steps. They raise Refused if the successor does not do its part
 
@@ -88,28 +83,8 @@ class Copying:
         """Take all copies of messages below a position."""
         self.taken_to = max(self.taken_to, end)
         while positions := self._next_below(end):
-            taker = Taker(len(positions), self._changed)
-            subscribed: Answer[None] = Answer()
-            self._successor.subscribe(taker, subscribed)
-            await given_in_task(subscribed)
-            while taker.room():
-                await self._next_change()
-            cancelled: Answer[None] = Answer()
-            self._successor.cancel(taker, answer=cancelled)
-            await given_in_task(cancelled)
-            self._note_taken(positions, taker.entries)
-
-    def _note_taken(self, positions: list[int], entries: list[Entry]) -> None:
-        """Find the message of each copy: the first copy has position 1 in the successor, the others
-        follow. Raises Refused if the successor gives them out in another order (CO2).
-        """
-        first = self._taken_count + 1
-        self._taken_count += len(positions)
-        for entry in entries:
-            place = (entry.position & POSITION_MASK) - first
-            if not 0 <= place < len(positions):
-                raise Refused("its messages have priorities, by which its successor orders them")
-            self.moved[positions[place]] = entry
+            taken = await self._successor.take(len(positions))
+            self.moved.update(zip(positions, taken, strict=True))
 
     def _next_below(self, end: int) -> list[int]:
         """The positions of the next copies to be taken, and forget them (CO2)."""
@@ -127,40 +102,33 @@ class Copying:
         """Settle taken copies of messages that have left the queue. alive: the other positions."""
         gone = [position for position in self.moved if position not in alive]
         if gone:
-            self._successor.ack([self.moved.pop(position) for position in gone])
+            self._successor.settle([self.moved.pop(position) for position in gone])
 
-    async def finish(
-        self, held: Sequence[Entry], ready: Sequence[Entry], taken_to: int, end: int
-    ) -> list[Entry]:
-        """Copy the rest of the queue, which does not change. held, ready: its messages, in order.
+    async def finish(self, left: Left) -> list[Entry]:
+        """Copy the rest of the queue, which does not change.
 
-        taken_to: those from here on were never taken from the queue; ready ones among them need not
-        be given if they are copied. end: above all positions. Returns the successor's deliveries of
-        the held ones, in order.
+        Returns the successor's deliveries of the held messages, in order.
         """
-        first = self.copied_to
-        await self.take_below(min(first, taken_to))
-        if taken_to > first:
-            await self.add([entry for entry in held if entry.position >= first], taken_to)
-            await self.take_below(taken_to)
-        self.settle_gone({entry.position for entry in (*held, *ready)})
-        kept = {entry.position for entry in held}
-        for position in sorted(self.moved.keys() - kept):
-            self._successor.give_back(self.moved.pop(position).position, 1)
-        await self.add([entry for entry in ready if entry.position >= first], end)
+        await self.add(left.rest, left.end)
         await self._confirmed(0)
-        return [self.moved[entry.position] for entry in held]
+        await self.take_below(left.taken_to)
+        alive = set(left.alive)
+        alive.update(entry.position for entry in left.rest)
+        self.settle_gone(alive)
+        kept = set(left.held)
+        returned = [self.moved.pop(position) for position in sorted(self.moved.keys() - kept)]
+        self._successor.give_back(returned)
+        held = [self.moved[position] for position in left.held]
+        await self._check(left.ready_count, len(held))
+        return held
 
-    async def check(self, ready_count: int, held_count: int) -> None:
+    async def _check(self, ready_count: int, held_count: int) -> None:
         """Raise Refused unless the successor has these numbers of messages."""
-        refreshed: Answer[None] = Answer()
-        self._successor.figures.refresh(refreshed)
-        await given_in_task(refreshed)
-        counts = self._successor.figures.counts()
-        if (counts.ready, counts.unacked) != (ready_count, held_count):
+        ready, held = await self._successor.counts()
+        if (ready, held) != (ready_count, held_count):
             raise Refused(
-                f"its successor has {counts.ready} ready messages instead of {ready_count}, and "
-                f"{counts.unacked} unacknowledged ones instead of {held_count}"
+                f"its successor has {ready} ready messages instead of {ready_count}, and {held} "
+                f"unacknowledged ones instead of {held_count}"
             )
 
     # Waiting
@@ -201,36 +169,6 @@ class Copying:
 
     def _fail(self) -> None:
         self._has_failed = True
-        self._changed.set()
-
-
-class Taker(Consumer):
-    """Takes and keeps a number of messages. entries: those that it has."""
-
-    __slots__ = ("_changed", "_count", "entries")
-
-    def __init__(self, count: int, changed: asyncio.Event) -> None:
-        super().__init__("conversion", no_ack=False, is_exclusive=False, priority=0)
-        self._count = count
-        self._changed = changed
-        self.entries: list[Entry] = []
-
-    def room(self) -> int:
-        """The number of messages that it lacks."""
-        return self._count - len(self.entries)
-
-    def figures(self, activity: str) -> ConsumerFigures:
-        """Its figures. The group delivers up to the prefetch limit."""
-        return ConsumerFigures(
-            tag=self.tag, ack_required=True, activity=activity, is_exclusive=False, priority=0,
-            prefetch_count=self._count, credit=self.room(), timeout_ms=None, arguments={},
-            connection=ConnectionFigures("conversion", "", 0), channel_name="conversion",
-            channel_number=0, user="",
-        )  # fmt: skip
-
-    def deliver(self, entries: list[Entry]) -> None:
-        """Keep messages."""
-        self.entries += entries
         self._changed.set()
 
 

@@ -7,14 +7,8 @@ the copies of those that clients have taken and settled meanwhile. It ends when 
 import asyncio
 import logging
 import time
-from functools import partial
 
-from leveret.broker.queues.classic.classic_queue import ClassicQueue
-from leveret.cluster.quorum.conversion.classic_messages import (
-    UNKNOWN_HOLDERS,
-    ClassicMessages,
-    when_readable,
-)
+from leveret.cluster.quorum.conversion.copied_messages import UNKNOWN_HOLDERS, CopiedMessages
 from leveret.cluster.quorum.conversion.copying import Copying
 from leveret.cluster.rpc.refused import Refused
 
@@ -31,10 +25,7 @@ logger = logging.getLogger("leveret.cluster")
 class EarlyCopy:
     """The copy of one queue. what: its name, for the log."""
 
-    def __init__(
-        self, queue: ClassicQueue, messages: ClassicMessages, copying: Copying, what: str
-    ) -> None:
-        self._backing = queue.backing
+    def __init__(self, messages: CopiedMessages, copying: Copying, what: str) -> None:
         self._messages = messages
         self._copying = copying
         self._what = what
@@ -43,9 +34,9 @@ class EarlyCopy:
     @property
     def is_needed(self) -> bool:
         """Whether the queue has many messages that are not copied."""
-        left = self._messages.end - self._copying.copied_to
-        ready, ready_bytes = self._backing.ready_count, self._backing.ready_bytes
-        left = min(left, ready)
+        messages = self._messages
+        ready, ready_bytes = messages.ready_count, messages.ready_bytes
+        left = min(messages.end - self._copying.copied_to, ready)
         return left > LEFT_MAX or left * ready_bytes > LEFT_BYTES_MAX * max(1, ready)
 
     async def run(self) -> None:
@@ -69,29 +60,22 @@ class EarlyCopy:
 
         Returns whether there may be more.
         """
-        copying, messages = self._copying, self._messages
-        start = copying.copied_to
-        ready = await when_readable(lambda: messages.read(start))
-        held = messages.held()
-        if held is None:
+        piece = await self._messages.piece(self._copying.copied_to)
+        if piece is None:
             self._waits += 1
             if self._waits == WAITS_MAX:
                 raise Refused(UNKNOWN_HOLDERS)
             await asyncio.sleep(WAIT_SECONDS)
             return True
         self._waits = 0
-        end = ready[-1].position + 1 if ready else messages.end
-        piece = {entry.position: entry for entry in ready}
-        piece |= {one.position: one for one in held.in_order if start <= one.position < end}
-        await copying.add([piece[position] for position in sorted(piece)], end)
-        return bool(ready)
+        await self._copying.add(piece.entries, piece.end)
+        return piece.has_more
 
     async def _settle_gone(self) -> None:
         """Settle the copies of messages that have left the queue."""
         copying, messages = self._copying, self._messages
-        taken_to = (await when_readable(partial(messages.returned, copying.taken_to))).taken_to
+        taken_to = await messages.taken_to(copying.taken_to)
         await copying.take_below(min(taken_to, copying.copied_to))
-        returned = await when_readable(partial(messages.returned, copying.taken_to))
-        held = messages.held()
-        if held is not None:
-            copying.settle_gone({entry.position for entry in (*held.in_order, *returned.entries)})
+        alive = await messages.alive_below(copying.taken_to)
+        if alive is not None:
+            copying.settle_gone(alive)

@@ -26,7 +26,7 @@ from leveret.broker.runtime.pending import Answer
 from leveret.storage.messages.message import Entry
 
 HELD = "held"
-"""Stands for the type of a held queue in lists."""
+"""The kind of held queues (held_factory.py), and their type in lists."""
 
 
 class Kept(NamedTuple):
@@ -59,6 +59,7 @@ class HeldQueue:
     """The `QueueClient` of a held queue.
 
     queue: the one that it stands for. consumers: those that are to be subscribed again.
+    subscribes_later: by `subscribe_left`, not when it is released.
     """
 
     is_exchange: ClassVar[bool] = False
@@ -78,11 +79,11 @@ class HeldQueue:
         self.policy, self.operator_policy = queue.policy, queue.operator_policy
         self.bindings: dict[Any, Any] = {}
         self.storage_id, self.placement = queue.storage_id, queue.placement
-        # A held queue gets no mirrors, which classic ones may.
         self.kind: QueueKind = replace(queue.kind, name=HELD)
         self.demand: Demand | None = queue.demand
         self.is_deleted = False
         self.publisher_hold = UntilRelease()
+        self.subscribes_later = False
         self._find_successor = find_successor
         self._kept: list[Kept] = []
         self._successor: QueueClient | None = None
@@ -125,16 +126,22 @@ class HeldQueue:
     def release(self, queue: QueueClient) -> None:
         """Have a queue do what was kept, and pass everything on to it from now on."""
         assert self._successor is None, "HE1: it is released once"
-        consumers, self.consumers = self.consumers, {}
-        for consumer in consumers:
-            subscribe_again(queue, consumer)
         self._successor = queue
+        if not self.subscribes_later:
+            self.subscribe_left()
         kept, self._kept = self._kept, []
         for one in kept:
             one.do(queue)
         if queue.demand is not self.demand:
             queue.watch(self.demand)
         self.publisher_hold.release()
+
+    def subscribe_left(self) -> None:
+        """Subscribe the consumers at the queue that it was released to."""
+        assert self._successor is not None, "HE1: it is released before"
+        consumers, self.consumers = self.consumers, {}
+        for consumer in consumers:
+            subscribe_again(self._successor, consumer)
 
     def delete_now(self) -> Sequence[Consumer]:
         """The vhost has deleted the queue, or its successor has its name."""

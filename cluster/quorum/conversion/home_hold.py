@@ -1,4 +1,5 @@
-"""Holds a classic queue on its home node, and hands over to its successor.
+"""Holds a classic queue on its home node, and hands over to its successor (for a quorum queue:
+`QuorumHold`).
 
 When the name has passed to the successor, each entry that clients hold gets the position of the
 successor's delivery of the same message. So whatever refers to the entry, such as a session, a
@@ -8,25 +9,24 @@ Invariants:
 HH1. From `freeze` on the classic queue changes only by what this object does.
 """
 
-from collections.abc import Sequence
-
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.sessions.unacked_record import Unacked
 from leveret.broker.vhost.virtual_host import VirtualHost
-from leveret.cluster.quorum.conversion.classic_messages import UNKNOWN_HOLDERS, ClassicMessages
-from leveret.cluster.quorum.conversion.node_holds import NodeHold, NodeHolds, keep_consumers
+from leveret.cluster.quorum.conversion.classic_messages import ClassicMessages
+from leveret.cluster.quorum.conversion.copied_messages import UNKNOWN_HOLDERS, TryAgain
+from leveret.cluster.quorum.conversion.node_holds import (
+    NodeHold,
+    NodeHolds,
+    hold_of,
+    keep_consumers,
+)
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
-from leveret.cluster.rpc.refused import Refused
 from leveret.storage.messages.message import Entry
 
 
-class TryAgain(Refused):
-    """The queue cannot be held at this moment, and is as it was."""
-
-
 class RestoredHold(NodeHold):
-    """A queue of this node that is to be replaced, as was decided before the node started."""
+    """A classic queue that is to be replaced, as was decided before its node started."""
 
     def successor(self) -> QueueClient | None:
         """The queue that has the name now: it has all messages."""
@@ -36,7 +36,13 @@ class RestoredHold(NodeHold):
         return found
 
 
-class HomeHold(NodeHold):
+def restored_hold(vhost: VirtualHost, queue: QueueClient) -> NodeHold:
+    """The hold, which does not begin yet, of a queue that is to be replaced, after a start."""
+    is_classic = isinstance(queue, ClassicQueue)
+    return RestoredHold(vhost, queue) if is_classic else hold_of(vhost, queue)
+
+
+class ClassicHold(NodeHold):
     """One queue.
 
     held_entries: those that clients hold, in order. taken: messages that were taken out of the
@@ -48,17 +54,11 @@ class HomeHold(NodeHold):
     ) -> None:
         super().__init__(vhost, queue)
         self.held_entries: list[Entry] = []
-        self.taken: Sequence[Entry] = ()
+        self.taken: list[Entry] = []
         self.moved: list[Entry] | None = None
         self._classic = queue
         self._remote_queues = remote_queues
         self._records: list[Unacked] = []
-
-    def begin(self) -> None:
-        """Hold it. Raises Refused if it was deleted since its conversion began."""
-        if self.vhost.queues.get(self.queue.name) is not self.queue:
-            raise Refused("it was deleted")
-        super().begin()
 
     def freeze(self, holds: NodeHolds, messages: ClassicMessages) -> None:
         """Cancel the consumers, and find all entries that clients hold. Raises TryAgain."""

@@ -4,51 +4,109 @@ The home node asks each other node to `keep` a queue: the request ends with the 
 ends with the link. A second request, the `fence`, is answered when nothing is under way between
 this node and the queue. `release` ends the hold without a conversion.
 
+What clients hold of a classic queue they settle over the link to the home node, before and after
+the conversion. Deliveries of a quorum queue are settled by another way before than after it
+(`QuorumHold`): the answer to the fence has their positions, and the home node then says as which
+deliveries of its own this node holds them (`moved`).
+
 Invariants:
 NH1. When the fence is answered, the queue has taken everything that this node has sent, everything
      that it has delivered has arrived, and it has no consumers of this node.
+NH2. A node that holds a quorum queue lets clients use it again only if its name will not pass to
+     the successor. If the home node is lost, it deletes the successor: this is refused if the
+     replacement is decided, and prevents it otherwise.
+NH3. The single active consumer is subscribed before all others, on whatever node it is.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol, cast
 
 import msgspec
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.field_table import text_of
+from leveret.broker.declarations.values import DeleteQueue
 from leveret.broker.queues.contract.queue_client import QueueClient, QueueLength
-from leveret.broker.runtime.names import QUEUE, resource
+from leveret.broker.queues.contract.queue_kind import QUORUM
+from leveret.broker.queues.contract.status import UP, ConsumerFigures
+from leveret.broker.runtime.names import QUEUE, SUCCESSOR_PREFIX, resource
 from leveret.broker.runtime.pending import Answer
-from leveret.broker.runtime.pending_in_task import given_in_task
+from leveret.broker.runtime.pending_in_task import given_in_task, in_task
 from leveret.broker.services.services import Services
 from leveret.broker.sessions.session_consumer import SessionConsumer
 from leveret.broker.sessions.unacked import UnackedMessages
 from leveret.broker.sessions.unacked_record import Unacked
 from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.cluster.quorum.client.holders import POSITION_MASK
+from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.cluster.quorum.conversion.held_queue import HeldQueue, subscribe_again
 from leveret.cluster.remote_queues.queue_frames import to_bytes
+from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.cluster.rpc.refused import Refused
 from leveret.cluster.rpc.rpc import Rpc
+from leveret.storage.metadata.metadata import MetadataError
 
 logger = logging.getLogger("leveret.cluster")
 
 KEEP, FENCE, RELEASE = "queue-hold", "queue-hold-fence", "queue-hold-release"
+MOVED = "queue-hold-moved"
+ACTIVE_SECONDS_MAX = 5.0
+"""How long other consumers wait for the single active one, whose node may have died."""
+OUTCOME_SECONDS = 0.5
+"""How often a node without a majority tries to learn the outcome."""
+POLL_SECONDS = 0.01
+"""This node may learn of the successor later than of the hold."""
+
+
+class ConsumerName(msgspec.Struct, frozen=True):
+    """Identifies a consumer. number: of its channel."""
+
+    connection: bytes
+    number: int
+    tag: bytes
+
+
+def name_of(figures: ConsumerFigures) -> ConsumerName:
+    """The name of a consumer with these figures."""
+    connection, tag = figures.connection.name, figures.tag
+    return ConsumerName(to_bytes(connection), figures.channel_number, to_bytes(tag))
 
 
 class HeldBy(msgspec.Struct, frozen=True):
-    """Names a queue between nodes. identity: that of its declaration."""
+    """Names a queue between nodes. identity: that of its declaration.
+
+    first_tag: with `moved`: that of the first delivery. active: with `keep`: the single active
+    consumer.
+    """
 
     vhost: bytes
     name: bytes
     identity: int
+    first_tag: int = 0
+    active: ConsumerName | None = None
 
 
-def held_by(vhost: str, queue: QueueClient) -> bytes:
+def held_by(
+    vhost: str, queue: QueueClient, first_tag: int = 0, active: ConsumerName | None = None
+) -> bytes:
     """The text of each request about a queue."""
-    asked = HeldBy(to_bytes(vhost), to_bytes(queue.name), queue.placement.identity)
+    asked = HeldBy(
+        to_bytes(vhost), to_bytes(queue.name), queue.placement.identity, first_tag, active
+    )
     return msgspec.msgpack.encode(asked)
+
+
+def held_positions(fenced: bytes) -> list[int]:
+    """The positions, in order, of what clients of a node hold of a quorum queue."""
+    return msgspec.msgpack.decode(fenced, type=list[int]) if fenced else []
+
+
+def successor_name(queue: QueueClient) -> str:
+    """The name that the successor of a queue has until it gets the queue's."""
+    return f"{SUCCESSOR_PREFIX}{queue.placement.identity:x}"
 
 
 class Session(Protocol):
@@ -72,7 +130,11 @@ class NodeHold:
     """A queue that is held on this node, from `begin` on.
 
     released: set when the home node gives it up, another queue has the name, or it is deleted.
+    active: the single active consumer, on this node or another one. It is subscribed first, so that
+    it stays active (NH3).
     """
+
+    active: ConsumerName | None = None
 
     def __init__(self, vhost: VirtualHost, queue: QueueClient) -> None:
         self.vhost = vhost
@@ -81,7 +143,9 @@ class NodeHold:
         self.released = asyncio.Event()
 
     def begin(self) -> None:
-        """Hold it."""
+        """Hold it. Raises Refused if it was deleted since its conversion began."""
+        if self.vhost.queues.get(self.queue.name) is not self.queue:
+            raise Refused("it was deleted")
         self.vhost.replace_queue(self.held)
 
     def successor(self) -> QueueClient | None:
@@ -102,15 +166,65 @@ class NodeHold:
             self.held.release(self.queue)
 
 
+class QuorumHold(NodeHold):
+    """A quorum queue that is held on this node.
+
+    moved: what clients hold becomes these deliveries of the successor, by the positions that the
+    messages have in the queue.
+    """
+
+    def __init__(self, vhost: VirtualHost, queue: QueueClient) -> None:
+        super().__init__(vhost, queue)
+        self.moved: dict[int, int] = {}
+        self._records: list[Unacked] = []
+
+    def freeze(self, records: list[Unacked]) -> None:
+        """Keep from now on how clients settle what they hold."""
+        self._records = records
+        for record in records:
+            record.queue = self.held
+
+    @property
+    def positions(self) -> list[int]:
+        """The positions of what clients hold, in order."""
+        return sorted(record.entry.position & POSITION_MASK for record in self._records)
+
+    def successor(self) -> QueueClient | None:
+        """The queue that has the name from now on: what clients hold is settled there."""
+        found = super().successor()
+        if found is not None:
+            for record in self._records:
+                entry = record.entry
+                entry.position = self.moved[entry.position & POSITION_MASK]
+                record.queue = found
+            if isinstance(self.queue, QuorumQueueClient):
+                self.queue.replaced()
+        return found
+
+    def end(self) -> None:
+        """The queue goes on as it was, unless another one has its name, or it was deleted."""
+        if not self.is_over:
+            for record in self._records:
+                record.queue = self.queue
+        super().end()
+
+
+def hold_of(vhost: VirtualHost, queue: QueueClient) -> NodeHold:
+    """The hold of a queue, which does not begin yet."""
+    is_quorum = isinstance(queue, QuorumQueueClient)
+    return QuorumHold(vhost, queue) if is_quorum else NodeHold(vhost, queue)
+
+
 class NodeHolds:
     """The queues that are held on this node for others, by their identities."""
 
     def __init__(self, services: Services, rpc: Rpc) -> None:
         self._services = services
         self._holds: dict[int, NodeHold] = {}
-        self._emptying: set[asyncio.Task[None]] = set()
+        self._working: set[asyncio.Task[None]] = set()
         rpc.answer(KEEP, self._keep)
         rpc.answer(FENCE, self._fence)
+        rpc.answer(MOVED, self._moved)
         rpc.answer(RELEASE, self._release)
 
     # Requests of the home nodes of queues
@@ -122,30 +236,94 @@ class NodeHolds:
             raise Refused("the queue is held already")
         vhost, queue = self._find(asked)
         self.check(vhost, queue)
-        hold = self._holds[asked.identity] = NodeHold(vhost, queue)
+        hold = self._holds[asked.identity] = hold_of(vhost, queue)
+        hold.active = asked.active
         hold.begin()
+        is_known = False
         try:
             await hold.released.wait()
+            is_known = True
         finally:
-            del self._holds[asked.identity]
-            hold.end()
+            if is_known or not isinstance(hold, QuorumHold):
+                self._end(asked.identity, hold)
+            else:
+                self._start(self._end_when_known(asked.identity, hold))
         return b""
+
+    def _end(self, identity: int, hold: NodeHold) -> None:
+        del self._holds[identity]
+        hold.end()
+        self.subscribe_left(hold)
+
+    def subscribe_left(self, hold: NodeHold) -> None:
+        """The hold has ended: subscribe the consumers that have to wait for the active one."""
+        if hold.held.consumers:
+            self._start(self._subscribe_left(hold.held))
+
+    async def _subscribe_left(self, held: HeldQueue) -> None:
+        with suppress(TimeoutError, Fault):
+            async with asyncio.timeout(ACTIVE_SECONDS_MAX):
+                while not (await _length(held)).consumer_count:
+                    await asyncio.sleep(POLL_SECONDS)
+        held.subscribe_left()
+
+    async def _end_when_known(self, identity: int, hold: QuorumHold) -> None:
+        """End a hold whose home node is lost, when the outcome of the conversion is known (NH2)."""
+        deletion = DeleteQueue(hold.vhost.name, successor_name(hold.queue))
+        while not hold.is_over:
+            try:
+                await in_task(self._services.declarations.submit(deletion))
+            except (Fault, MetadataError) as error:
+                logger.info("whether a queue was converted is not known yet: %s", error)
+                await asyncio.sleep(OUTCOME_SECONDS)
+            else:
+                break
+        self._end(identity, hold)
 
     async def _fence(self, node: str, text: bytes) -> bytes:
         hold = self._held(text)
         # It goes on if the link is lost: the consumers must not be.
-        emptying = asyncio.ensure_future(self._empty(hold))
-        self._emptying.add(emptying)
-        emptying.add_done_callback(self._emptied)
+        emptying = self._start(self.empty(hold))
         try:
             await asyncio.shield(emptying)
+            if not isinstance(hold, QuorumHold):
+                return b""
+            await self._open_successor(hold)
         except Fault as error:
             raise Refused(str(error)) from None
+        return msgspec.msgpack.encode(hold.positions)
+
+    async def _open_successor(self, hold: NodeHold) -> None:
+        """Have the home node know this node as a user of the successor."""
+        name = successor_name(hold.queue)
+        while name not in hold.vhost.queues:
+            if hold.released.is_set():
+                raise Refused("the queue is no longer held")
+            await asyncio.sleep(POLL_SECONDS)
+        await _length(hold.vhost.queues[name])
+
+    async def _moved(self, node: str, text: bytes) -> bytes:
+        hold = self._held(text)
+        first = msgspec.msgpack.decode(text, type=HeldBy).first_tag
+        successor = hold.vhost.queues.get(successor_name(hold.queue))
+        if not isinstance(hold, QuorumHold) or not isinstance(successor, RemoteQueue):
+            raise Refused("the queue is not held, or has no successor")
+        positions = hold.positions
+        successor.may_redeliver = True
+        successor.note_tag(first + len(positions) - 1)
+        hold.moved = dict(zip(positions, range(first, first + len(positions)), strict=True))
         return b""
 
-    def _emptied(self, emptying: asyncio.Task[None]) -> None:
-        self._emptying.discard(emptying)
-        if not emptying.cancelled() and (error := emptying.exception()) is not None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin work that does not end with the request."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._working.add(task)
+        task.add_done_callback(self._worked)
+        return task
+
+    def _worked(self, task: asyncio.Task[None]) -> None:
+        self._working.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
             logger.info("a queue that is converted cannot be held: %s", error)
 
     async def _release(self, node: str, text: bytes) -> bytes:
@@ -172,6 +350,8 @@ class NodeHolds:
         """Raise Refused if a queue cannot be held now, or not be converted with its consumers."""
         if not vhost.fan_outs.is_idle:
             raise Refused("messages are on their way to very many queues; try again")
+        if queue.kind.name == QUORUM:
+            return
         for session, consumer in self._consumers():
             if consumer.queue is queue and session.global_prefetch_count:
                 raise Refused(
@@ -179,7 +359,7 @@ class NodeHolds:
                     "with others, which quorum queues do not support"
                 )
 
-    async def _empty(self, hold: NodeHold) -> None:
+    async def empty(self, hold: NodeHold) -> None:
         """Cancel the consumers at the queue, and wait until nothing is under way (NH1)."""
         queue = hold.queue
         left: list[SessionConsumer] = []
@@ -193,6 +373,8 @@ class NodeHolds:
                 left.append(consumer)
             # What the consumers gave back unseen was sent before this.
             await _length(queue)
+            if isinstance(hold, QuorumHold) and not hold.is_over:
+                hold.freeze(self.records_of(queue))
         finally:
             # Some may have been cancelled by their clients meanwhile.
             there = self.consumers_of(queue)
@@ -229,12 +411,19 @@ class NodeHolds:
 
 def keep_consumers(hold: NodeHold, consumers: Iterable[SessionConsumer]) -> None:
     """The consumers, which were cancelled at the queue, are subscribed again later."""
-    for consumer in consumers:
-        consumer.queue_replaced(hold.held)
-        hold.held.consumers[consumer] = None
+    held, active = hold.held, hold.active
+    ordered = list(consumers)
+    if active is not None:
+        # `sort` keeps the order of the others.
+        ordered.sort(key=lambda consumer: name_of(consumer.figures(UP)) != active)
+        is_here = bool(ordered) and name_of(ordered[0].figures(UP)) == active
+        held.subscribes_later = not is_here
+    for consumer in ordered:
+        consumer.queue_replaced(held)
+        held.consumers[consumer] = None
 
 
-async def _length(queue: QueueClient) -> None:
+async def _length(queue: QueueClient) -> QueueLength:
     length: Answer[QueueLength] = Answer()
     queue.length(length)
-    await given_in_task(length)
+    return await given_in_task(length)

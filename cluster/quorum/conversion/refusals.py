@@ -5,8 +5,10 @@ from typing import Any
 
 from leveret.broker.queues.contract.arguments import REJECT_PUBLISH_DLX
 from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.queues.contract.queue_kind import CLASSIC, EVERY_ARGUMENT, QueueKind
+from leveret.broker.queues.contract.queue_kind import CLASSIC, EVERY_ARGUMENT, QUORUM, QueueKind
 
+CONVERTED = (CLASSIC, QUORUM)
+"""The types from which, and to which, queues are converted."""
 MESSAGES_MAX = 20_000
 BYTES_MAX = 32 * 1024 * 1024
 """This much can be copied in half a second on a busy machine."""
@@ -15,9 +17,12 @@ EXPIRES_MS_MIN = 10_000
 
 
 def refusals(queue: QueueClient, kind: QueueKind, policy: Mapping[str, Any]) -> list[str]:
-    """The reasons. kind: of quorum queues. policy: the merged definition of its policies."""
-    if queue.kind.name != CLASSIC:
+    """The reasons. kind: what it is to be. policy: the merged definition of its policies."""
+    if queue.kind.name == kind.name or queue.kind.name not in CONVERTED:
         return [f"it is a {queue.kind.name} queue"]
+    to_quorum = kind.name == QUORUM
+    is_mirrored = to_quorum and bool(queue.placement.record)
+    expires_ms = queue.options.expires_ms
     refused = [
         text
         for is_so, text in (
@@ -25,12 +30,12 @@ def refusals(queue: QueueClient, kind: QueueKind, policy: Mapping[str, Any]) -> 
             (queue.is_exclusive, "it is exclusive"),
             (queue.auto_delete, "it is auto-delete"),
             (
-                queue.options.expires_ms is not None and queue.options.expires_ms < EXPIRES_MS_MIN,
+                expires_ms is not None and expires_ms < EXPIRES_MS_MIN,
                 f"it may expire meanwhile: its x-expires must be at least {EXPIRES_MS_MIN} ms",
             ),
-            (bool(queue.placement.record), "it is mirrored: first remove ha-mode from its policy"),
+            (is_mirrored, "it is mirrored: first remove ha-mode from its policy"),
             (
-                queue.options.overflow == REJECT_PUBLISH_DLX,
+                to_quorum and queue.options.overflow == REJECT_PUBLISH_DLX,
                 f"quorum queues have no overflow {REJECT_PUBLISH_DLX}",
             ),
         )
@@ -38,14 +43,14 @@ def refusals(queue: QueueClient, kind: QueueKind, policy: Mapping[str, Any]) -> 
     ]
     unknown = EVERY_ARGUMENT.difference(kind.arguments)
     refused += [
-        f"quorum queues have no argument {argument}"
+        f"{kind.name} queues have no argument {argument}"
         for argument in queue.arguments
         if argument in unknown
     ]
     refused += [
-        f"a policy with the key {key} does not apply to quorum queues"
+        f"a policy with the key {key} does not apply to {kind.name} queues"
         for key in policy
-        if key in kind.unsupported_policies and not (key == "ha-mode" and queue.placement.record)
+        if key in kind.unsupported_policies and not (key == "ha-mode" and is_mirrored)
     ]
     return refused
 

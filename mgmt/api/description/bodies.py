@@ -69,7 +69,7 @@ QUEUE_ACTION = body(
     {"action": one_of("sync", "cancel_sync", "transfer_leader", "convert")},
     {
         "node": described(ANYTHING, "With transfer_leader: the name of the next leader."),
-        "to": described(ANYTHING, "With convert: quorum."),
+        "to": described(ANYTHING, "With convert: quorum or classic."),
     },
 )
 VHOST = body(

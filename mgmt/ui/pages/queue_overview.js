@@ -13,6 +13,7 @@ import {refreshNow} from "../live.js";
 import {Period} from "../period.js";
 import {go, to} from "../router.js";
 import {messageRates, queuedMessages} from "../samples.js";
+import {conversionPanel} from "./queue_conversion.js";
 import {membersPanel} from "./queue_members.js";
 import {mirrorsPanel} from "./queue_mirrors.js";
 import {stateOfQueue} from "./queues.js";
@@ -23,13 +24,15 @@ const TIERS = [["alpha", "in memory"], ["beta", "in memory and on disk"],
 
 export function overviewPart(vhost, name) {
   const where = path("queues", vhost, name);
-  const parts = {about: h("div"), mirrors: h("div"), tiers: h("div"), ages: h("div")};
+  const parts = {about: h("div"), mirrors: h("div"), tiers: h("div"), ages: h("div"),
+    conversion: h("div")};
   const messages = new Chart("Queued messages", count);
   const flow = new Chart("Message rates", rate);
   const period = new Period(refreshNow);
   const element = h("div", {}, panel("Overview", parts.about), parts.mirrors, period.element,
     h("div", {class: "grid"}, messages.element, flow.element,
       panel("Storage tiers", parts.tiers), panel("Message age", parts.ages)),
+    parts.conversion,
     panel("Delete", dangerous("Delete this queue", () => remove(vhost, name, where))));
   return {element, async refresh() {
     const found = await get(where, period.query("lengths", "msg_rates"));
@@ -38,6 +41,7 @@ export function overviewPart(vhost, name) {
     messages.draw(queuedMessages(found));
     flow.draw(messageRates(found.message_stats));
     render(parts.tiers, tiersOf(found));
+    render(parts.conversion, conversionPanel(found) || []);
     render(parts.ages, agesOf(found));
   }};
 }

@@ -74,8 +74,9 @@ def test_a_restart_and_another_node_find_it_under_the_name(node):
         "/", "q", True, arguments=ARGUMENTS, node="b", identity=8
     )
     found = list(stored.declarations(node.metadata.load()))
+    storage_id = node.registry.vhosts["/"].queues["q"].storage_id
     assert declared_queue(found) == PutQueue(
-        "/", "q", True, arguments=ARGUMENTS, node="b", identity=8
+        "/", "q", True, arguments=ARGUMENTS, storage_id=storage_id, node="b", identity=8
     )
     assert [one.routing_key for one in found if isinstance(one, PutBinding)] == ["key"]
 
@@ -112,6 +113,13 @@ def test_a_node_that_has_missed_it_keeps_what_it_has_of_the_successor(node):
     assert changes(mine, contents(node.registry)) == [replace(REPLACE, node="b")]
 
 
+def test_a_node_without_the_successor_declares_the_queue_that_has_the_name(node):
+    mine = [one for one in contents(node.registry) if getattr(one, "name", "") != NEXT]
+    node.put(REPLACE)
+    gone, put, *_ = changes(mine, contents(node.registry))
+    assert (gone, put) == (DeleteQueue("/", "q"), declared_queue(contents(node.registry)))
+
+
 def test_a_node_that_has_made_it_before_the_others_keeps_the_queue(node):
     node.put(decision(REPLACE))
     theirs = list(contents(node.registry))
@@ -128,6 +136,14 @@ def test_a_node_that_has_made_it_gives_way_if_it_is_not_decided(node):
     gone, *put = changes(contents(node.registry), theirs)
     assert gone == DeleteQueue("/", "q")
     assert [one.name for one in put if isinstance(one, PutQueue)] == ["q", NEXT]
+
+
+def test_a_queue_that_is_to_replace_another_one_is_not_deleted(node):
+    node.put(decision(REPLACE))
+    with pytest.raises(ChannelFault, match="is just getting the name of another queue"):
+        node.put(DeleteQueue("/", NEXT))
+    node.put(giving_up(REPLACE))
+    node.put(DeleteQueue("/", NEXT))
 
 
 def test_a_decision_that_is_given_up_is_forgotten(node):

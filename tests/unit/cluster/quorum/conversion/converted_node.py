@@ -6,7 +6,8 @@ from leveret.broker.runtime.pending import Answer
 from leveret.broker.sessions.unacked_record import Unacked
 from leveret.cluster.quorum.conversion.classic_messages import ClassicMessages
 from leveret.cluster.quorum.conversion.copying import Copying
-from leveret.cluster.quorum.conversion.home_hold import HomeHold
+from leveret.cluster.quorum.conversion.home_hold import ClassicHold
+from leveret.cluster.quorum.conversion.successors import QuorumSuccessor
 from tests.unit.broker.queues.fakes import declared
 from tests.unit.cluster.quorum.group_of_one import LimitedConsumer, Use
 
@@ -45,8 +46,8 @@ class Node:
         self.vhost.replace_queue = lambda queue: self.vhost.queues.update(q=queue)
         self.clients = Clients()
         self.messages = ClassicMessages(self.queue, self.clients, self.clients)
-        self.copying = Copying(self.successor, self.vhost.clock)
-        self.hold = HomeHold(self.vhost, self.queue, self.clients)
+        self.copying = Copying(QuorumSuccessor(self.successor), self.vhost.clock)
+        self.hold = ClassicHold(self.vhost, self.queue, self.clients)
 
     def take(self, count):
         """Have a client take messages; returns its records."""
@@ -65,15 +66,13 @@ class Node:
         self.run(self._copy())
 
     async def _copy(self):
-        held, end = self.hold.held_entries, self.messages.end
-        if self.copying.copied_to:
-            returned = self.messages.returned(self.copying.taken_to)
-            rest = await self.messages.read_from(max(returned.taken_to, self.copying.copied_to))
-            ready, taken_to = [*returned.entries, *rest], returned.taken_to
+        held, copying = self.hold.held_entries, self.copying
+        if copying.copied_to:
+            left = await self.messages.left(held, copying.copied_to, copying.taken_to)
         else:
-            ready, taken_to = await self.messages.take_all(), end
-            self.hold.taken = ready
-        self.hold.moved = await self.copying.finish(held, ready, taken_to, end)
+            await self.messages.take_all(self.hold.taken)
+            left = self.messages.left_of_all(held, self.hold.taken)
+        self.hold.moved = await copying.finish(left)
 
     def run(self, steps):
         """The result of a coroutine, while the node has its turns."""

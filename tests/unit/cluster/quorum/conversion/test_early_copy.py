@@ -28,7 +28,7 @@ class BusyNode(Node):
         super().__init__()
         self.random = random.Random(seed)
         self.published = self.steps = 0
-        self.early = EarlyCopy(self.queue, self.messages, self.copying, "the queue")
+        self.early = EarlyCopy(self.messages, self.copying, "the queue")
         settle = self.use.settle
 
         def act_and_settle():
@@ -110,7 +110,7 @@ class CountingNode(Node):
 def test_the_pause_of_a_long_queue_is_as_short_as_that_of_a_short_one(length, monkeypatch):
     monkeypatch.setattr(early_copy, "LEFT_MAX", 50)
     node = CountingNode()
-    early = EarlyCopy(node.queue, node.messages, node.copying, "the queue")
+    early = EarlyCopy(node.messages, node.copying, "the queue")
     publish(node.queue, *[b"%d" % number for number in range(length)])
     node.take(10)
     node.run(early.run())
@@ -131,6 +131,6 @@ def test_the_early_copy_waits_while_messages_are_with_nobody(monkeypatch):
     publish(node.queue, b"1", b"2", b"3")
     node.take(1)
     node.clients.records.clear()
-    early = EarlyCopy(node.queue, node.messages, node.copying, "the queue")
+    early = EarlyCopy(node.messages, node.copying, "the queue")
     with pytest.raises(Refused, match="just being returned"):
         node.run(early.run())

@@ -135,7 +135,8 @@ def test_a_successor_that_ends_does_not_take_the_messages(node):
     node.use.group.stop_leading()
 
     async def copy():
-        copying = asyncio.ensure_future(node.copying.add(await node.messages.take_all(), 1))
+        await node.messages.take_all(node.hold.taken)
+        copying = asyncio.ensure_future(node.copying.add(node.hold.taken, 1))
         copying.add_done_callback(lambda _: None)
         await asyncio.sleep(0)
         node.successor.close()
