@@ -12,6 +12,7 @@ from leveret.broker.queues.contract.arguments import CONSUMER_TIMEOUT
 from leveret.broker.queues.contract.offset_specification import NEXT, OFFSET_ARGUMENT, read_offset
 from leveret.broker.queues.contract.queue_client import UNLIMITED, Consumer, QueueClient
 from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFigures
+from leveret.broker.queues.contract.stream_arguments import read_filter
 from leveret.broker.sessions.session import Session
 from leveret.storage.messages.message import Entry
 
@@ -47,7 +48,14 @@ class SessionConsumer(Consumer):
         if CONSUMER_TIMEOUT in arguments and CONSUMER_TIMEOUT in queue.kind.consumer_arguments:
             timeout_ms = arguments[CONSUMER_TIMEOUT][1]
         super().__init__(
-            tag, no_ack, is_exclusive, priority, cancels_on_failover, start, timeout_ms
+            tag,
+            no_ack,
+            is_exclusive,
+            priority,
+            cancels_on_failover,
+            start,
+            timeout_ms,
+            read_filter(arguments),
         )
         self.session = session
         self.queue = queue

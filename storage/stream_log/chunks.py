@@ -108,6 +108,22 @@ def check_chunk(data: bytes, at: int = 0) -> ChunkHead:
     return head
 
 
+def for_clients(chunk: bytes, head: ChunkHead) -> bytes:
+    """A chunk as clients of the stream protocol get it: without its filter and its trailer.
+
+    The size of the trailer stays in its head, as in RabbitMQ.
+    """
+    end = head.size - head.trailer_bytes
+    if not head.filter_bytes:
+        return chunk[:end]
+    return _HEAD.pack(_MAGIC, *head[:-1], 0) + chunk[HEAD_BYTES + head.filter_bytes : end]
+
+
+def filter_of(chunk: bytes, head: ChunkHead) -> bytes:
+    """The Bloom filter of a chunk; empty if no message has a filter value. head: its head."""
+    return chunk[HEAD_BYTES : HEAD_BYTES + head.filter_bytes]
+
+
 def entries_of(chunk: bytes, head: ChunkHead) -> bytes:
     """The entries of a chunk. head: its head."""
     begin = HEAD_BYTES + head.filter_bytes

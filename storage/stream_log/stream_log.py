@@ -15,7 +15,7 @@ SLG5  Truncation removes whole chunks, and only the last ones.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from leveret.storage.disk.disk import Disk, StoreError
 from leveret.storage.disk.file_reads import FileReads
 from leveret.storage.stream_log.chunk_index import (
     RECORD_BYTES,
+    IndexRecord,
     decode_record,
     encode_record,
     position_of_offset,
@@ -30,6 +31,7 @@ from leveret.storage.stream_log.chunk_index import (
     record_of,
 )
 from leveret.storage.stream_log.chunks import (
+    USER,
     ChunkError,
     ChunkHead,
     check_chunk,
@@ -237,7 +239,7 @@ class StreamLog:
         self._forget_recent()
 
     def _forget_recent(self) -> None:
-        recent, written = self._recent, self._last_written
+        recent, written = self._recent, self.last_written
         while self._recent_bytes > RECENT_BYTES:
             entry = next(iter(recent))
             if entry > written:
@@ -245,7 +247,7 @@ class StreamLog:
             self._recent_bytes -= len(recent.pop(entry))
 
     @property
-    def _last_written(self) -> int:
+    def last_written(self) -> int:
         """The last entry that is in the files."""
         for segment in reversed(self.segments):
             if segment.written:
@@ -306,6 +308,45 @@ class StreamLog:
                 raise ChunkDamaged(f"{paths.segment} at offset {place}: {error}") from error
             chunks.append(chunk)
         return chunks
+
+    def find_entry(self, offset: int) -> int:
+        """As `entry_of_offset`, by a thread. Raises BeingRead until it is found; StoreError."""
+        return self._found("entry of an offset", offset, lambda: self.entry_of_offset(offset))
+
+    def find_time(self, time_ms: int) -> int:
+        """The first offset of the first chunk that is not older than a time; else the next one.
+
+        Raises BeingRead until it is found; StoreError.
+        """
+        return self._found("offset of a time", time_ms, lambda: self._offset_of_time(time_ms))
+
+    def find_last_messages(self, entry: int) -> int:
+        """The first offset of the last chunk with messages, up to an entry; else the first one.
+
+        Raises BeingRead until it is found; StoreError.
+        """
+        return self._found("last messages", entry, lambda: self._offset_of_last_messages(entry))
+
+    def _found(self, what: str, value: int, find: Callable[[], int]) -> int:
+        """The result of a search in the indexes, which a thread reads."""
+        key = self._directory, what, value, self._cuts
+        return self._reads.done_by_thread(key, find, self._directory, value)
+
+    def _offset_of_time(self, time_ms: int) -> int:
+        entry = self.entry_of_time(time_ms)
+        return self.next_offset if entry > self.last_entry else self._record_of(entry).offset
+
+    def _offset_of_last_messages(self, entry: int) -> int:
+        while entry >= self.first_entry:
+            record = self._record_of(entry)
+            if record.kind == USER:
+                return record.offset
+            entry -= 1
+        return self.first_offset
+
+    def _record_of(self, entry: int) -> IndexRecord:
+        segment = self.segment_of(entry)
+        return segment.reads(self._disk)(entry - segment.first_entry)
 
     def segment_of(self, entry: int) -> Segment:
         """The segment with an entry, or the last one before it."""

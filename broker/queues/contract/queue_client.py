@@ -36,6 +36,7 @@ from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.status import ConsumerFigures, QueueFigures
+from leveret.broker.queues.contract.stream_arguments import ALL_MESSAGES, StreamFilter
 from leveret.broker.runtime.pending import Answer
 from leveret.storage.messages.message import Entry
 
@@ -65,11 +66,12 @@ class Consumer:
     (x-cancel-on-ha-failover).
     start: where it begins to read a log when it subscribes. Other kinds of queues ignore it.
     timeout_ms: how long it may hold a message; None for the queue's timeout.
+    wanted: the messages of a stream that it wants.
     """
 
     __slots__ = (
         "cancels_on_failover", "is_exclusive", "is_waiting", "no_ack", "priority", "start", "tag",
-        "timeout_ms",
+        "timeout_ms", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +83,7 @@ class Consumer:
         cancels_on_failover: bool = False,
         start: OffsetSpecification = NEXT,
         timeout_ms: int | None = None,
+        wanted: StreamFilter = ALL_MESSAGES,
     ) -> None:
         self.tag = tag
         self.no_ack = no_ack
@@ -89,6 +92,7 @@ class Consumer:
         self.cancels_on_failover = cancels_on_failover
         self.start = start
         self.timeout_ms = timeout_ms
+        self.wanted = wanted
         self.is_waiting = False
 
     @abstractmethod

@@ -90,8 +90,9 @@ class ConsumerFigures(msgspec.Struct, frozen=True, gc=False):
     unsettled. credit: the number of further messages that it may hold; None if unlimited.
     timeout_ms: how long it may hold one; None if only the node's limit applies. arguments: as JSON
     (amqp/json_form.py). node: the node of its channel, if the queue lives on another one; the other
-    figures are then those of its subscription. offset, lag: of a log's consumer, the offset of the
-    next message that it gets, and the number of messages that it has not been given.
+    figures are then those of its subscription. offset, lag, lag_ms: of a log's consumer, the offset
+    of the next message that it gets, the number of messages that it has not been given, and about
+    how old the first of these is.
     """
 
     tag: str
@@ -111,6 +112,7 @@ class ConsumerFigures(msgspec.Struct, frozen=True, gc=False):
     node: str = ""
     offset: int | None = None
     lag: int | None = None
+    lag_ms: int | None = None
 
     @property
     def is_active(self) -> bool:

@@ -9,6 +9,7 @@ on this node.
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.storage.stream_log.stream_log import StreamLog
 
 
@@ -65,6 +66,9 @@ class StreamGroup(Protocol):
 
         It may answer after seconds. None as with `ask`.
         """
+
+    def configure(self, options: QueueOptions) -> None:
+        """Take options that policies have changed: ages and sizes of the log."""
 
     def close(self, is_deleted: bool) -> None:
         """End: the stream is deleted, or the node stops."""

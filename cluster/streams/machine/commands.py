@@ -93,6 +93,11 @@ def encode_command(command: Command) -> bytes:
     return b"".join(pieces)
 
 
+def renumbered(data: bytes, sender: int, number: int) -> bytes:
+    """An encoded command as that of another sender."""
+    return _HEAD.pack(data[0], sender, number) + data[_HEAD.size :]
+
+
 def decode_command(data: bytes) -> Command:
     """The command that these bytes are. Raises CommandError."""
     try:

@@ -1,0 +1,90 @@
+"""Gathers what clients of this node ask of a stream in one turn, into few commands.
+
+All publishers without a name share one command; each publisher with a name has its own, and each
+name of a consumer has the last offset that was stored. So the entries of one publisher are in its
+order, and so are its confirms.
+"""
+
+from typing import Final
+
+from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.queues.contract.stream import StreamEntries
+from leveret.cluster.quorum.client.group_client import GroupClient
+from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
+from leveret.cluster.streams.client.commands import Append, Confirmed, KeepOffset
+from leveret.cluster.streams.client.entry_writing import EntryWriter
+from leveret.cluster.streams.machine.commands import ENTRIES_MAX
+
+APPEND_BYTES_MAX: Final = 512 * 1024
+"""Nothing is added to a command of this size, as in quorum queues (quorum/client/gathered.py)."""
+
+
+class Gathered:
+    """The requests of one turn, not yet sent. writer: converts messages of AMQP 0-9-1."""
+
+    def __init__(self, group: GroupClient, hold: UnappliedHold, writer: EntryWriter) -> None:
+        self._group = group
+        self._hold = hold
+        self._writer = writer
+        self._appends: dict[bytes, Append] = {}
+        self._offsets: dict[bytes, int] = {}
+
+    def publish(self, publication: Publication) -> None:
+        """Append messages of AMQP 0-9-1."""
+        messages = publication.messages
+        if len(messages) > ENTRIES_MAX:
+            first, second = publication.split(ENTRIES_MAX)
+            self.publish(first)
+            self.publish(second)
+            return
+        pieces: list[bytes] = []
+        filter_values: list[bytes] = []
+        size = self._writer.write(messages, pieces, filter_values)
+        count = len(messages)
+        append = self._append_of(b"", count)
+        append.add(pieces, size, count, count, filter_values)
+        if publication.publisher is not None:
+            append.hold(publication.publisher, publication.first, count)
+        self._flush_if_large(append)
+
+    def append(self, entries: StreamEntries, confirmed: Confirmed) -> None:
+        """Append entries of a client of the stream protocol."""
+        publisher, ids, filter_values, message_count, data = entries
+        ids = ids if publisher else ()
+        append = self._append_of(publisher, len(entries.ids))
+        append.add((data,), len(data), len(entries.ids), message_count, filter_values, ids)
+        append.then(confirmed)
+        self._flush_if_large(append)
+
+    def _append_of(self, publisher: bytes, entry_count: int) -> Append:
+        append = self._appends.get(publisher)
+        if append is not None and append.entry_count + entry_count > ENTRIES_MAX:
+            self._flush(publisher)
+            append = None
+        if append is None:
+            append = self._appends[publisher] = Append(publisher, self._hold)
+        return append
+
+    def _flush_if_large(self, append: Append) -> None:
+        if append.size >= APPEND_BYTES_MAX:
+            self._flush(append.publisher)
+
+    def _flush(self, publisher: bytes) -> None:
+        self._group.add(self._appends.pop(publisher))
+
+    def store_offset(self, name: bytes, offset: int) -> None:
+        """Store the offset of a consumer."""
+        self._offsets[name] = offset
+
+    def flush(self) -> None:
+        """Give the group commands with the gathered requests."""
+        appends, self._appends = self._appends, {}
+        for append in appends.values():
+            self._group.add(append)
+        offsets, self._offsets = self._offsets, {}
+        for name, offset in offsets.items():
+            self._group.add(KeepOffset(name, offset))
+
+    def offset_of(self, name: bytes) -> int | None:
+        """An offset that is gathered under a name, and not sent."""
+        return self._offsets.get(name)

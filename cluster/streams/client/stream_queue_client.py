@@ -1,0 +1,517 @@
+"""The `QueueClient` of a stream, for clients on this node, wherever the leader is.
+
+The object stays the same when the leader changes. What clients publish and store in a turn becomes
+commands (gathered.py, commands.py) of one numbered sequence, which the group's client sends to each
+leader until they are in the log (quorum/client/group_client.py). Readers read the log of the member
+on this node, or ask another one (stream_readers.py).
+
+It is also the `Stream` of the stream protocol (broker/queues/contract/stream.py).
+
+While there is no leader with a majority, publishes are kept and publishers have to wait
+(unapplied_hold.py). Other requests are answered with an error after a time limit.
+
+Invariants:
+SC1. Each request is answered once, in time.
+SC2. Each append is confirmed or refused, once, in the order of its publisher.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
+
+from leveret.broker.amqp.errors import ConnectionFault, Fault, internal_error, not_found
+from leveret.broker.amqp10.conversion import Rules
+from leveret.broker.declarations.requester import Requester
+from leveret.broker.queues.contract.arguments import QueueOptions
+from leveret.broker.queues.contract.demand import Demand
+from leveret.broker.queues.contract.offset_specification import OffsetSpecification
+from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.queues.contract.queue_client import (
+    Consumer,
+    ExclusiveOwner,
+    Got,
+    Hold,
+    QueueLength,
+)
+from leveret.broker.queues.contract.queue_kind import QueueKind
+from leveret.broker.queues.contract.queue_owner import QueueOwner
+from leveret.broker.queues.contract.specification import QueueSpecification
+from leveret.broker.queues.contract.status import QueueFigures
+from leveret.broker.queues.contract.stream import (
+    GroupConsumer,
+    ReaderUser,
+    StreamEntries,
+    StreamReader,
+    StreamStats,
+    StreamUser,
+)
+from leveret.broker.queues.contract.stream_arguments import StreamFilter
+from leveret.broker.runtime.names import QUEUE, resource
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.turns import Actor
+from leveret.cluster.quorum.client.group_client import Attach, GroupClient, Send
+from leveret.cluster.quorum.client.quorum_queue_client import BEGIN_MS, OwnNode
+from leveret.cluster.quorum.client.timed_request import ANSWER_MS, TimedRequest
+from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
+from leveret.cluster.streams.client.commands import StreamSenders
+from leveret.cluster.streams.client.ended_group import ENDED_GROUP
+from leveret.cluster.streams.client.entry_reading import EntryReader
+from leveret.cluster.streams.client.entry_writing import EntryWriter
+from leveret.cluster.streams.client.gathered import Gathered
+from leveret.cluster.streams.client.member_questions import Offsets, Stats
+from leveret.cluster.streams.client.stream_consumer import StreamConsumer
+from leveret.cluster.streams.client.stream_figures import StreamFigures
+from leveret.cluster.streams.client.stream_group import StreamGroup
+from leveret.cluster.streams.client.stream_readers import BytesAnswer, StreamReaders
+from leveret.cluster.streams.machine.effects import Applied, Effect
+from leveret.cluster.streams.machine.questions import (
+    QuestionError,
+    ask_offset,
+    ask_sequence,
+    read_answer,
+)
+from leveret.storage.messages.message import Entry
+
+STATS_MS = 1000
+"""How long a request for counts waits for another node."""
+
+
+class StreamQueueClient(Actor):
+    """The `QueueClient` of a stream, and its `Stream`.
+
+    readers: its readers here. entry_reader: decodes its messages for consumers. published, given:
+    counts of messages of clients on this node.
+    """
+
+    __slots__ = (
+        "_begun", "_clock", "_consumers", "_gathered", "_group", "_hold", "_node", "_owner",
+        "_ready", "_service", "_turns", "_users", "arguments", "auto_delete", "bindings",
+        "declared", "demand", "durable", "entry_reader", "figures", "given", "is_deleted",
+        "is_exclusive", "kind", "may_redeliver", "name", "operator_policy", "options",
+        "owner_connection", "placement", "policy", "published", "readers", "storage_id",
+        "vhost_name",
+    )  # fmt: skip
+
+    is_exchange: ClassVar[bool] = False
+    is_down: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        owner: QueueOwner,
+        specification: QueueSpecification,
+        node: OwnNode,
+        service: StreamGroup,
+    ) -> None:
+        super().__init__()
+        self._owner = owner
+        self._turns, self._clock = owner.turns, owner.clock
+        self._node = node
+        self._service: StreamGroup = service
+        self.vhost_name, self.name = specification.vhost, specification.name
+        self.kind: QueueKind = specification.kind
+        self.durable, self.auto_delete = specification.durable, specification.auto_delete
+        self.arguments = specification.arguments
+        self.is_exclusive = False
+        self.owner_connection: ExclusiveOwner | None = None
+        self.declared = self.options = specification.options
+        self.policy: Any = None
+        self.operator_policy: Any = None
+        self.bindings: dict[Any, Any] = {}
+        self.storage_id = specification.storage_id
+        self.placement = specification.placement
+        self.is_deleted = self.may_redeliver = False
+        self.demand: Demand | None = None
+        self.published = self.given = 0
+        self.figures: QueueFigures = StreamFigures(self, owner.clock)
+        rules = Rules(is_4=not node.shows_zero)
+        self.entry_reader = EntryReader(node.addresses, rules)
+        self.readers = StreamReaders(service, owner.clock)
+        self._hold = UnappliedHold(node.untaken)
+        self._group = GroupClient(StreamSenders(node.name, node.senders))
+        self._gathered = Gathered(self._group, self._hold, EntryWriter(rules))
+        self._consumers: dict[Consumer, StreamConsumer] = {}
+        self._ready: dict[StreamConsumer, None] = {}
+        self._users: dict[StreamUser, None] = {}
+        self._begun: list[TimedRequest] = []
+
+    def __repr__(self) -> str:
+        return f"stream {self._what}"
+
+    # Turns
+
+    def take_turn(self) -> None:
+        """Send the gathered requests to the group. Hand messages to consumers that have room."""
+        self._gathered.flush()
+        self._do_outputs()
+        ready, self._ready = self._ready, {}
+        for consumer in ready:
+            consumer.hand_over(self._turns)
+
+    def _do_outputs(self) -> None:
+        service = self._service
+        for output in self._group.take_outputs():
+            if isinstance(output, Attach):
+                service.attach(output.session, output.sender, output.seen, output.received)
+            elif isinstance(output, Send):
+                service.send(output.session, output.payloads)
+
+    # The group
+
+    def leader_found(self) -> None:
+        """The leader is known and can be reached."""
+        self._group.leader_found()
+        begun, self._begun = self._begun, []
+        for request in begun:
+            request.give(None)
+        self.readers.leader_found()
+        self._turns.wake(self)
+
+    def leader_lost(self) -> None:
+        """The leader is not known, or cannot be reached."""
+        self._group.leader_lost()
+
+    def told(self, session: int, effects: Iterable[Effect]) -> None:
+        """Take effects of the leader for this client."""
+        group = self._group
+        for effect in effects:
+            if effect.sender != group.sender:
+                # It is for an earlier client of this node, in a session with the same number.
+                continue
+            if isinstance(effect, Applied):
+                group.applied(session, effect.through)
+            else:
+                group.sender_unknown(session)
+        self._turns.wake(self)
+
+    def member_changed(self) -> None:
+        """Read the other member that this node has, or ask other nodes."""
+        self.readers.member_changed()
+
+    def asked(self, question: bytes, answer: BytesAnswer) -> None:
+        """Answer a node that has no member (member_questions.py)."""
+        self.readers.asked(question, answer)
+
+    # Publishing
+
+    def publish(self, publication: Publication) -> None:
+        """Append messages of AMQP 0-9-1."""
+        if self.is_deleted:
+            return
+        self.published += len(publication.messages)
+        self._gathered.publish(publication)
+        if not self.is_awake:
+            self._turns.wake(self)
+
+    def append(self, entries: StreamEntries, confirmed: Callable[[bool], object]) -> None:
+        """Append entries of a client of the stream protocol."""
+        if self.is_deleted:
+            confirmed(False)
+            return
+        self.published += entries.message_count
+        self._gathered.append(entries, confirmed)
+        if not self.is_awake:
+            self._turns.wake(self)
+
+    @property
+    def publisher_hold(self) -> Hold:
+        """The hold for publishers of many messages at a time."""
+        return self._hold
+
+    # Settling gives a consumer room by itself
+
+    def ack(self, entries: Sequence[Entry]) -> None:
+        """Do nothing: the messages stay."""
+
+    def requeue(self, entries: Sequence[Entry], is_failed: bool = False) -> None:
+        """Do nothing: the messages are not delivered again."""
+
+    def discard(self, entries: Sequence[Entry]) -> None:
+        """Do nothing: the messages stay."""
+
+    # Requests with answers
+
+    def begin(self, answer: Answer[None]) -> None:
+        """Answer when the group of a stream declared on this node has its first leader."""
+        if self._group.is_led:
+            answer.give(None)
+            return
+        node = self._node.name
+        text = (
+            f"Cannot declare {self.kind.name} {self._what} on node '{node}' with leader on node "
+            f"'{self.placement.node or node}': cluster_not_formed"
+        )
+        request = TimedRequest(answer, self._clock, lambda: internal_error(text), BEGIN_MS)
+        self._begun.append(request)
+
+    @property
+    def _what(self) -> str:
+        return resource(QUEUE, self.name, self.vhost_name)
+
+    def _timed(self, answer: Answer[Any], doing: str, time_ms: int = ANSWER_MS) -> TimedRequest:
+        """A request that is answered in time. doing: for the error text, what could not be done."""
+        return TimedRequest(answer, self._clock, lambda: self._timed_out(doing), time_ms)
+
+    def _timed_out(self, doing: str) -> ConnectionFault:
+        return internal_error(f"Cannot {doing} {self._what}: timeout")
+
+    @property
+    def gone(self) -> Exception:
+        """The error for requests after the end of the stream."""
+        return not_found(f"no {self._what}")
+
+    def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
+        """Refused with 540."""
+        self._refuse_if_unsupported(self.kind.check_get, answer)
+
+    def purge(self, answer: Answer[int]) -> None:
+        """Refused with 540."""
+        self._refuse_if_unsupported(self.kind.check_purge, answer)
+
+    def _refuse_if_unsupported(
+        self, check: Callable[[str, str], None], answer: Answer[Any]
+    ) -> None:
+        try:
+            check(self.name, self.vhost_name)
+        except ConnectionFault as fault:
+            answer.refuse(fault)
+
+    def length(self, answer: Answer[QueueLength]) -> None:
+        """The number of messages. That of consumers is 0 for each stream, as in RabbitMQ."""
+        asked: Answer[Stats] = Answer()
+        asked.when_given(lambda: answer.give(QueueLength(self.offsets.count, 0)))
+        if self.has_member or self.is_deleted:
+            answer.give(QueueLength(self.offsets.count, 0))
+        else:
+            self.ask_stats(asked)
+
+    def delete(
+        self, if_unused: bool, if_empty: bool, requester: Requester, answer: Answer[int]
+    ) -> None:
+        """Delete the stream, also if it has messages or consumers; answers with 0."""
+        if self.is_deleted:
+            answer.refuse(self.gone)
+            return
+        self._owner.delete_queue(self, requester, answer.preceding(0))
+
+    # Consumers of AMQP 0-9-1
+
+    def subscribe(self, consumer: Consumer, answer: Answer[None]) -> None:
+        """Add a consumer, which reads from its `start` on."""
+        if self.is_deleted:
+            answer.refuse(self.gone)
+            return
+        request = self._timed(answer, "consume from")
+        added = self._consumers[consumer] = StreamConsumer(self, consumer, request)
+        added.subscribe()
+
+    def cancel(
+        self, consumer: Consumer, channel_ended: bool = False, answer: Answer[None] | None = None
+    ) -> None:
+        """Remove a consumer."""
+        removed = self._consumers.pop(consumer, None)
+        if removed is not None:
+            self._ready.pop(removed, None)
+            removed.end()
+        if answer is not None:
+            answer.give(None)
+
+    def credit(self, consumer: Consumer) -> None:
+        """Hand over messages to a consumer that has room again."""
+        consumer.is_waiting = False
+        waiting = self._consumers.get(consumer)
+        if waiting is not None:
+            self.hand_over_later(waiting)
+
+    def delivered(self, count: int) -> None:
+        """Messages were given to a consumer."""
+        self.given += count
+
+    def hand_over_later(self, consumer: StreamConsumer) -> None:
+        """Hand over messages in the next turn."""
+        self._ready[consumer] = None
+        self._turns.wake(self)
+
+    def consumer_failed(self, consumer: StreamConsumer, error: Exception) -> None:
+        """The stream cannot be read here: the consumer's client is told that it is cancelled."""
+        self.cancel(consumer.consumer)
+        consumer.consumer.queue_deleted()
+        consumer.consumer.tell_cancelled()
+
+    def watch(self, demand: Demand | None) -> None:
+        """Keep the demand, which does not change: the messages of a stream stay."""
+        self.demand = demand
+
+    # The stream protocol
+
+    def add_user(self, user: StreamUser) -> None:
+        """Tell this user when the stream is deleted."""
+        self._users[user] = None
+
+    def remove_user(self, user: StreamUser) -> None:
+        """The user publishes and reads no longer."""
+        self._users.pop(user, None)
+
+    def open_reader(
+        self, start: OffsetSpecification, filter_values: tuple[bytes, ...], match_unfiltered: bool,
+        user: ReaderUser, answer: Answer[StreamReader],
+    ) -> None:  # fmt: skip
+        """Read from here on."""
+        wanted = StreamFilter(filter_values, match_unfiltered)
+        found: Answer[int] = Answer()
+        self.resolve_offset(start, found)
+        found.when_given(
+            lambda: _pass_on(found, answer, lambda offset: self.readers.open(offset, wanted, user))
+        )
+
+    def resolve_offset(self, start: OffsetSpecification, answer: Answer[int]) -> None:
+        """The offset of the first message that a reader would get."""
+        if self.is_deleted:
+            answer.refuse(self.gone)
+            return
+        request = self._timed(answer, "read")
+        found: Answer[int] = Answer()
+        self.readers.resolve(start, found)
+        found.when_given(lambda: _settle(found, request, lambda offset: offset))
+
+    def stats(self, answer: Answer[StreamStats]) -> None:
+        """The offsets of the stream that are known here."""
+        asked: Answer[Stats] = Answer()
+        self.ask_stats(asked)
+        asked.when_given(lambda: _pass_on(asked, answer, _stream_stats))
+
+    def ask_stats(self, answer: Answer[Stats]) -> None:
+        """Ask for all offsets, for a limited time."""
+        if self.is_deleted:
+            answer.refuse(self.gone)
+            return
+        request = self._timed(answer, "get the offsets of", STATS_MS)
+        asked: Answer[Stats] = Answer()
+        self.readers.stats(asked)
+        asked.when_given(lambda: _settle(asked, request, lambda stats: stats))
+
+    def store_offset(self, name: bytes, offset: int) -> None:
+        """Store the offset of a consumer under a name."""
+        if not self.is_deleted:
+            self._gathered.store_offset(name, offset)
+            self._turns.wake(self)
+
+    def stored_offset(self, name: bytes, answer: Answer[int | None]) -> None:
+        """The offset that is stored under a name."""
+        self._ask_leader(ask_offset(name), lambda number: number, answer)
+
+    def sequence(self, publisher: bytes, answer: Answer[int]) -> None:
+        """The last publishing id of a named publisher."""
+        self._ask_leader(ask_sequence(publisher), lambda number: number or 0, answer)
+
+    def _ask_leader(
+        self, question: bytes, value: Callable[[int | None], Any], answer: Answer[Any]
+    ) -> None:
+        if self.is_deleted:
+            answer.refuse(self.gone)
+            return
+        request = self._timed(answer, "get the state of")
+
+        def take(data: bytes | None) -> None:
+            try:
+                if data is not None:
+                    request.give(value(read_answer(data)))
+                elif not answer.is_given and not self.is_deleted:
+                    self.readers.retry(lambda: self._service.ask(question, take))
+            except QuestionError as error:
+                request.refuse(internal_error(str(error)))
+
+        self._service.ask(question, take)
+
+    def join_group(self, name: bytes, partition: int, consumer: GroupConsumer) -> None:
+        """Enter a group of single active consumers."""
+
+    def leave_group(self, name: bytes, consumer: GroupConsumer) -> None:
+        """Leave a group."""
+
+    def stopped(self, name: bytes, consumer: GroupConsumer) -> None:
+        """A consumer that was told to stop has stopped."""
+
+    # Figures
+
+    @property
+    def offsets(self) -> Offsets:
+        """The offsets of the stream that are known here."""
+        return self.readers.offsets
+
+    @property
+    def has_member(self) -> bool:
+        """Whether this node has a member."""
+        return self._service.own_log is not None
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether a leader is known."""
+        return self._group.is_led
+
+    @property
+    def own_consumers(self) -> list[StreamConsumer]:
+        """The consumers on this node."""
+        return list(self._consumers.values())
+
+    # The queue as a whole
+
+    def apply(self, options: QueueOptions) -> None:
+        """Take options that policies have changed."""
+        self.options = options
+        self._service.configure(options)
+
+    def delete_now(self) -> Sequence[Consumer]:
+        """End: the stream is deleted everywhere. Returns the consumers that it had."""
+        return self._end(is_deleted=True)
+
+    def close(self) -> Sequence[Consumer]:
+        """End: the node stops. Refuses publishes that are not in the log."""
+        return self._end(is_deleted=False)
+
+    def _end(self, is_deleted: bool) -> Sequence[Consumer]:
+        """Answer all requests (SC1, SC2)."""
+        self._gathered.flush()
+        self.is_deleted = True
+        if self.demand is not None:
+            self.demand.end()
+        consumers, self._consumers = self._consumers, {}
+        self._ready.clear()
+        for consumer in consumers.values():
+            consumer.end(self.gone)
+        for command in self._group.close():
+            command.queue_ended(self.gone, is_deleted)
+        begun, self._begun = self._begun, []
+        for request in begun:
+            request.refuse(self.gone)
+        self._hold.release()
+        service, self._service = self._service, ENDED_GROUP
+        self.readers.close(self.gone)
+        service.close(is_deleted)
+        users, self._users = self._users, {}
+        for user in users:
+            user.stream_deleted(self)
+        for one in consumers:
+            one.queue_deleted()
+        return list(consumers)
+
+
+def _settle(found: Answer[Any], request: TimedRequest, value: Callable[[Any], Any]) -> None:
+    """Answer a request with what was found."""
+    try:
+        request.give(value(found.result()))
+    except ConnectionFault as error:
+        request.refuse(error)
+
+
+def _pass_on(found: Answer[Any], answer: Answer[Any], value: Callable[[Any], Any]) -> None:
+    """Answer with what was found."""
+    try:
+        answer.give(value(found.result()))
+    except Fault as error:
+        answer.refuse(error)
+
+
+def _stream_stats(stats: Stats) -> StreamStats:
+    first, end = stats.offsets.first, stats.offsets.end
+    if end == 0:
+        return StreamStats(-1, -1, -1)
+    return StreamStats(first, min(stats.last_chunk, end - 1), end - 1)
