@@ -23,6 +23,7 @@ from leveret.broker.config.oauth2_settings import OAuth2Settings
 from leveret.broker.config.resource_settings import DiskSettings, MemorySettings
 from leveret.broker.config.setting_error import SettingError, explain, explain_key
 from leveret.broker.config.settings import SETTINGS, Config, IgnoredSetting
+from leveret.broker.config.stream_settings import StreamSettings
 from leveret.broker.config.tcp_settings import TcpSettings
 from leveret.broker.config.tls_settings import ClientTlsOptions, TlsListenerOptions, TlsSettings
 from leveret.broker.config.tracing_settings import TracingSettings
@@ -50,6 +51,7 @@ __all__ = [
     "PrometheusSettings",
     "Setting",
     "SettingError",
+    "StreamSettings",
     "TcpSettings",
     "TlsListenerOptions",
     "TlsSettings",

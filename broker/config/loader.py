@@ -1,10 +1,10 @@
 """Loading a `Config` from files, the environment and the command line.
 
 There are four layers, each of which takes precedence over those before it: the file in the format
-of rabbitmq.conf, advanced.config, the environment, flags. Loading has three steps. First, all texts
-are collected as `Given`s, each with the origin that an error message names. Then the texts are
-parsed, layer by layer. Finally, the few settings that depend on others are adjusted. Problems are
-collected and raised together, so that one start shows all of them.
+of rabbitmq.conf with the file enabled_plugins, advanced.config, the environment, flags. Loading has
+three steps. First, all texts are collected as `Given`s, each with the origin that an error message
+names. Then the texts are parsed, layer by layer. Finally, the few settings that depend on others
+are adjusted. Problems are collected and raised together, so that one start shows all of them.
 
 In the environment and on the command line a family of keys is one text: `LEVERET_LOOPBACK_USERS`
 is `guest,monitor`, or `none`; a family that names values is `name=value,name=value`.
@@ -25,21 +25,25 @@ from leveret.broker.config.files import ConfigEntry, Words, read_entries
 from leveret.broker.config.key_patterns import KeyPatterns
 from leveret.broker.config.known_settings import OWN, KnownSettings, path_of, with_packages
 from leveret.broker.config.parser import words_of
+from leveret.broker.config.plugins import FILE_VARIABLE as PLUGINS_FILE_VARIABLE
+from leveret.broker.config.plugins import find_enabled_plugins, read_enabled_plugins
 from leveret.broker.config.rabbitmq_4_keys import RABBITMQ_4_KEYS, REFUSED_KEYS
 from leveret.broker.config.settings import BIND, PORT_OF_ALL, Config, IgnoredSetting
+from leveret.broker.config.stream_settings import PLUGIN, PLUGIN_LISTENERS
 from leveret.broker.config.tcp_settings import TcpSettings
 from leveret.broker.config.value_kinds import Listener, with_letters_of_4
 
 CONFIG_FILE_VARIABLE = "LEVERET_CONFIG"
 OTHER_VARIABLES = (
-    CONFIG_FILE_VARIABLE, FILE_VARIABLE, "LEVERET_BUILD", "LEVERET_CRASH_", "LEVERET_PURE",
-    "LEVERET_STORE_SEEDS", "LEVERET_TEST_",
+    CONFIG_FILE_VARIABLE, FILE_VARIABLE, PLUGINS_FILE_VARIABLE, "LEVERET_BUILD", "LEVERET_CRASH_",
+    "LEVERET_PURE", "LEVERET_STORE_SEEDS", "LEVERET_TEST_",
 )  # fmt: skip
 """Beginnings of variables that have another purpose: the configuration files, the build (setup.py,
 leveret/compiled.py), and Leveret's own tests."""
 SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT_[0-9]+_(TCP|UDP)")
 NONE_WORD = "none"
 ADVANCED_ATTRIBUTE = "advanced"
+PLUGINS_ATTRIBUTE = "plugins"
 VERSION_ATTRIBUTE, VERSIONS_4 = "compat", ("4.0", "4.x")
 
 
@@ -104,7 +108,9 @@ def load_config(
     advanced = Advanced() if advanced_file is None else read_advanced(advanced_file, problems)
     known = OWN if _are_all_own(entries, environment) else with_packages()
     ignored: list[IgnoredSetting] = []
+    plugins_file = find_enabled_plugins(file, environment)
     around = (
+        *(() if plugins_file is None else _given_as_plugins(plugins_file, problems)),
         *_given_in_advanced(advanced),
         *_given_in_environment(known, environment, ignored, problems),
         *_given_as_flags(flags),
@@ -171,6 +177,11 @@ def _given_in_file(
             yield Given(setting, Layer.FILE, _member(pattern, entry.words), entry.text, origin)
         else:
             ignored.append(IgnoredSetting(entry.key, entry.place))
+
+
+def _given_as_plugins(file: Path, problems: list[str]) -> Iterator[Given]:
+    names = ",".join(read_enabled_plugins(file, problems))
+    yield Given(OWN.by_attribute[PLUGINS_ATTRIBUTE], Layer.FILE, None, names, str(file))
 
 
 def _given_in_advanced(advanced: Advanced) -> Iterator[Given]:
@@ -358,6 +369,12 @@ def _values(settled: dict[str, Settled]) -> dict[str, Any]:
     values = {attribute: one.value for attribute, one in settled.items()}
     bind, port = values.pop(BIND.attribute, None), values.pop(PORT_OF_ALL.attribute, None)
     values["tcp.listeners"] = _tcp_listeners(bind, port, values.get("tcp.listeners"))
+    if PLUGIN in values.get(PLUGINS_ATTRIBUTE, ()):
+        values.setdefault("stream.listeners", PLUGIN_LISTENERS)
+    if bind is not None:
+        for attribute in ("stream.listeners", "stream.tls_listeners"):
+            listeners = values.get(attribute, ())
+            values[attribute] = tuple(Listener(bind, listener.port) for listener in listeners)
     for attribute in ("management.bind", "prometheus.bind", "cluster.bind"):
         if bind and _layer_of(settled, BIND.attribute) > _layer_of(settled, attribute):
             values[attribute] = bind

@@ -263,8 +263,6 @@ PROTOCOL_KEYS = (
     *_under(
         "stream",
         """
-        advertised_host advertised_port advertised_tls_host advertised_tls_port
-        credits_required_for_unblocking frame_max heartbeat initial_credits
         replication.port_range.max replication.port_range.min
         """,
     ),

@@ -33,7 +33,9 @@ from leveret.broker.config.ldap_settings import LdapSettings
 from leveret.broker.config.log_settings import LogSettings
 from leveret.broker.config.management_settings import ManagementSettings, PrometheusSettings
 from leveret.broker.config.oauth2_settings import OAuth2Settings
+from leveret.broker.config.plugins import PLUGINS
 from leveret.broker.config.resource_settings import DiskSettings, MemorySettings
+from leveret.broker.config.stream_settings import StreamSettings
 from leveret.broker.config.tcp_settings import TcpSettings
 from leveret.broker.config.tls_settings import TlsSettings
 from leveret.broker.config.tracing_settings import TracingSettings
@@ -115,6 +117,15 @@ class Config:
         PATH,
         None,
         "A file of definitions, as exported by the management API, to import at startup.",
+    )
+    plugins: tuple[str, ...] = setting(
+        "",
+        PLUGINS,
+        (),
+        "RabbitMQ's plugins to enable, of those that are off otherwise: rabbitmq_stream. Without "
+        "it, those that the file `enabled_plugins` lists.",
+        default_text="none",
+        flag="plugins",
     )
     # The protocol
     handshake_timeout_ms: int | None = setting(
@@ -313,6 +324,7 @@ class Config:
     disk: DiskSettings = section(DiskSettings)
     management: ManagementSettings = section(ManagementSettings)
     prometheus: PrometheusSettings = section(PrometheusSettings)
+    stream: StreamSettings = section(StreamSettings)
     log: LogSettings = section(LogSettings)
     tracing: TracingSettings = section(TracingSettings)
     cluster: ClusterSettings = section(ClusterSettings)

@@ -11,7 +11,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.events.subjects import EventServices, Named
 from leveret.broker.events.taps import Taps
 
-PROTOCOL = "AMQP 0-9-1"
+AMQP_0_9_1 = "AMQP 0-9-1"
 NO_TLS = {
     "ssl": False, "ssl_protocol": "", "ssl_key_exchange": "", "ssl_cipher": "", "ssl_hash": "",
     "peer_cert_subject": "", "peer_cert_issuer": "", "peer_cert_validity": "",
@@ -27,6 +27,7 @@ class ConnectedClient(Protocol):
     own_port: int
     peer_host: str
     peer_port: int
+    protocol: str
     mechanism: str
     client_properties: Table
 
@@ -96,7 +97,7 @@ def connection_created(connection: OpenConnection) -> None:
         "peer_host": connection.peer_host,
         **_tls(connection),
         "auth_mechanism": connection.mechanism,
-        "protocol": PROTOCOL,
+        "protocol": connection.protocol,
         "user": connection.user.name,
         "vhost": connection.vhost.name,
         "timeout": connection.tuning.heartbeat_s,
@@ -148,7 +149,7 @@ def _login_facts(client: ConnectedClient, name: str | None) -> dict[str, Any]:
         "host": client.own_host,
         "peer_host": client.peer_host,
         "peer_port": client.peer_port,
-        "protocol": PROTOCOL,
+        "protocol": client.protocol,
         "auth_mechanism": client.mechanism,
         **{key: value for key, value in _tls(client).items() if key not in NOT_OF_LOGINS},
     }

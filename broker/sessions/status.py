@@ -21,11 +21,13 @@ FLOW, RUNNING = "flow", "running"
 class ConnectionStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """An open connection. Limits of AMQP 0-9-1 are 0 in other protocols.
 
-    state: `running`, `flow` or `blocked`. connected_at_s: wall-clock time. client_properties: as
-    JSON (amqp/json_form.py). tls: RabbitMQ's fields of the TLS session; empty if there is none.
+    protocol: RabbitMQ's name. state: `running`, `flow` or `blocked`. connected_at_s: wall-clock
+    time. client_properties: as JSON (amqp/json_form.py). tls: RabbitMQ's fields of the TLS
+    session; empty if there is none.
     """
 
     name: str
+    protocol: str
     state: str
     user: str
     vhost: str

@@ -29,6 +29,7 @@ EXIT_CANNOT_START = 1
 FLAGS = {
     "data_dir": "DIRECTORY", "node": "NAME", "bind": "ADDRESS", "port": "PORT",
     "management_port": "PORT", "prometheus_port": "PORT", "cluster_port": "PORT",
+    "plugins": "NAMES",
 }  # fmt: skip
 """The options that are settings, and the types of their values."""
 

@@ -20,7 +20,7 @@ from leveret.broker.amqp.field_table import Field, Table
 from leveret.broker.amqp.field_terms import table_term
 from leveret.broker.declarations.values import PutExchange
 from leveret.broker.erlang.terms import format_term
-from leveret.broker.events.connection_events import PROTOCOL
+from leveret.broker.events.connection_events import AMQP_0_9_1
 from leveret.broker.events.events import TABLES, Event
 from leveret.broker.node.broker import Broker
 from leveret.broker.queues.contract.publication import publication_of
@@ -109,7 +109,7 @@ def header_of(name: str, fact: Any) -> Field:
         return "S", _address_term(fact)
     if name == "timestamp":
         return "S", _time_term(fact)
-    if name == "protocol" and fact == PROTOCOL:
+    if name == "protocol" and fact == AMQP_0_9_1:
         return "S", "{0,9,1}"
     return _field(fact)
 

@@ -23,7 +23,7 @@ def connection_view(
         "name": status.name,
         "node": sampler.facade.name,
         "type": "network",
-        "protocol": "AMQP 0-9-1",
+        "protocol": status.protocol,
         "state": status.state,
         "user": status.user,
         "user_who_performed_action": status.user,

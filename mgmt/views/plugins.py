@@ -26,6 +26,8 @@ def plugins(config: Config) -> list[str]:
         found += MANAGEMENT
     if config.prometheus.port:
         found.append("rabbitmq_prometheus")
+    if config.stream.listeners or config.stream.tls_listeners:
+        found.append("rabbitmq_stream")
     if config.event_exchange_vhost is not None:
         found.append("rabbitmq_event_exchange")
     if "EXTERNAL" in config.authentication.mechanisms:

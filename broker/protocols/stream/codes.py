@@ -44,6 +44,13 @@ VERSIONS: Final = {
 }
 """The lowest and the highest version of each command."""
 
+TAKEN: Final = (
+    DECLARE_PUBLISHER, PUBLISH, QUERY_PUBLISHER_SEQUENCE, DELETE_PUBLISHER, SUBSCRIBE, CREDIT,
+    STORE_OFFSET, QUERY_OFFSET, UNSUBSCRIBE, CREATE, DELETE, METADATA, CLOSE, HEARTBEAT, ROUTE,
+    PARTITIONS, STREAM_STATS, CREATE_SUPER_STREAM, DELETE_SUPER_STREAM, RESOLVE_OFFSET,
+)  # fmt: skip
+"""The commands that clients are told of, in RabbitMQ's order."""
+
 RESPONSE: Final = 0x8000
 """Set in the key of a response."""
 

@@ -5,7 +5,7 @@
     2 bytes   version
     the rest  fields. Most requests begin with a correlation id, which the response repeats
 
-Entries of a publish are not decoded: they are cut out in the form that chunks have.
+The entries of a publish are read by published.py.
 """
 
 import struct
@@ -44,18 +44,6 @@ class Request(NamedTuple):
     version: int
     correlation: int | None
     fields: tuple[Any, ...]
-
-
-class Published(NamedTuple):
-    """The entries of a publish. ids: the publishing ids. entries: all, in the form of a chunk.
-
-    filter_values: of each entry; none with version 1.
-    """
-
-    ids: list[int]
-    filter_values: list[bytes]
-    entries: bytes
-    message_count: int
 
 
 class Fields:
@@ -138,36 +126,6 @@ def decode_request(data: bytes) -> Request:
     return Request(key, version, correlation, reader(fields))
 
 
-def read_published(data: bytes, at: int, count: int, version: int) -> Published:
-    """The entries of a publish, which begin at a place. Raises FrameError."""
-    ids: list[int] = []
-    filter_values: list[bytes] = []
-    entries: list[bytes] = []
-    messages = count
-    end = len(data)
-    try:
-        for _ in range(count):
-            ids.append(int.from_bytes(data[at : at + 8], "big"))
-            at += 8
-            if version == _WITH_FILTERS:
-                size = max(0, SHORT.unpack_from(data, at)[0])
-                filter_values.append(data[at + 2 : at + 2 + size])
-                at += 2 + size
-            if data[at] & _IS_BATCH:
-                _, records, _, size = _BATCH.unpack_from(data, at)
-                messages += records - 1
-                after = at + _BATCH.size + size
-            else:
-                after = at + 4 + int.from_bytes(data[at : at + 4], "big")
-            entries.append(data[at:after])
-            at = after
-    except (IndexError, struct.error):
-        at = end + 1
-    if at != end:
-        raise FrameError(f"a publish of {count} entries does not fill its frame")
-    return Published(ids, filter_values, b"".join(entries), messages)
-
-
 UBYTE = struct.Struct(">B")
 USHORT = struct.Struct(">H")
 SHORT = struct.Struct(">h")
@@ -175,9 +133,6 @@ UINT = struct.Struct(">I")
 INT = struct.Struct(">i")
 ULONG = struct.Struct(">Q")
 LONG = struct.Struct(">q")
-_BATCH = struct.Struct(">BHII")
-_IS_BATCH: Final = 0x80
-_WITH_FILTERS: Final = 2
 _BY_OFFSET: Final = 4
 _BY_TIME: Final = 5
 _OFFSETS: Final = {0: None, 1: FIRST, 2: LAST, 3: NEXT}

@@ -126,12 +126,13 @@ def metadata_response(correlation: int, streams: Mapping[str, StreamNodes]) -> b
     return frame(codes.METADATA | codes.RESPONSE, body)
 
 
-def command_versions() -> bytes:
-    """The versions of all commands."""
-    return list_of(
-        struct.pack(">HHH", key, lowest, highest)
-        for key, (lowest, highest) in codes.VERSIONS.items()
-    )
+def command_versions(*, resolves_offsets: bool) -> bytes:
+    """The versions of the commands that the broker takes.
+
+    resolves_offsets: as in RabbitMQ 4.3, whose clients then ask for it.
+    """
+    taken = codes.TAKEN if resolves_offsets else codes.TAKEN[:-1]
+    return list_of(struct.pack(">HHH", key, *codes.VERSIONS[key]) for key in taken)
 
 
 def statistics(figures: Mapping[str, int]) -> bytes:

@@ -91,6 +91,7 @@ class Stream(Protocol):
     """One stream, as the stream protocol uses it. Its `QueueClient` has these methods, too."""
 
     name: str
+    is_deleted: bool
 
     def add_user(self, user: StreamUser) -> None:
         """Tell this user when the stream is deleted, until `remove_user`."""

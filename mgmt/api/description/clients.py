@@ -43,7 +43,7 @@ SCHEMAS: dict[str, Schema] = {
     "Connection": record(
         {
             "name": NAME, "node": NAME, "type": one_of("network"),
-            "protocol": one_of("AMQP 0-9-1"), "state": TEXT, "user": TEXT,
+            "protocol": one_of("AMQP 0-9-1", "stream"), "state": TEXT, "user": TEXT,
             "user_who_performed_action": TEXT, "vhost": TEXT, "auth_mechanism": NAME,
             "client_properties": OBJECT, "connected_at": COUNT, "channels": COUNT,
             "channel_max": COUNT, "frame_max": COUNT, "timeout": COUNT, "host": TEXT,

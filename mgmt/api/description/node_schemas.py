@@ -21,7 +21,10 @@ from leveret.mgmt.api.description.schemas import (
 from leveret.mgmt.running_node import NODE
 from leveret.mgmt.statistics.sampler import CHURN, DISK, LENGTHS, MESSAGES
 
-PROTOCOL = one_of("amqp", "amqp/ssl", "http", "https", "http/prometheus", "https/prometheus")
+PROTOCOL = one_of(
+    "amqp", "amqp/ssl", "http", "https", "http/prometheus", "https/prometheus", "stream",
+    "stream/ssl",
+)  # fmt: skip
 RUNTIME_COUNTERS = (
     "io_read_count", "io_read_bytes", "io_read_avg_time", "io_write_count", "io_write_bytes",
     "io_write_avg_time", "io_sync_count", "io_sync_avg_time", "io_seek_count", "io_seek_avg_time",

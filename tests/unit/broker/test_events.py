@@ -201,6 +201,7 @@ class Client:
     """A connection with the attributes that events use."""
 
     name, mechanism = "1.2.3.4:5 -> 6.7.8.9:5671", "EXTERNAL"
+    protocol = "AMQP 0-9-1"
     own_host, own_port, peer_host, peer_port = "6.7.8.9", 5671, "1.2.3.4", 5
 
     def __init__(self, events, **tls):

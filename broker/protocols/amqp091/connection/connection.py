@@ -30,6 +30,7 @@ from leveret.broker.auth.identity import Identity
 from leveret.broker.config import Listener
 from leveret.broker.declarations.requester import AMQP, Requester
 from leveret.broker.events.connection_events import (
+    AMQP_0_9_1,
     connection_closed,
     connection_created,
     vhost_left,
@@ -70,6 +71,7 @@ class Connection(ChannelConnection, asyncio.BaseProtocol):
     )  # fmt: skip
 
     output: Output
+    protocol = AMQP_0_9_1
 
     def __init__(self, services: Services, registry: set[ServedConnection]) -> None:
         """registry: all connections of the node; contains this one while its socket is open."""
@@ -303,6 +305,7 @@ class Connection(ChannelConnection, asyncio.BaseProtocol):
         tuning = self.tuning
         return ConnectionStatus(
             name=self.name,
+            protocol=self.protocol,
             state=self.publishing_state,
             user=text(self.user.name),
             vhost=text(self.vhost.name),

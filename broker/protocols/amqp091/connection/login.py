@@ -53,6 +53,7 @@ class LoginConnection(Protocol):
     peer_port: int
     services: Services
     output: Output
+    protocol: str
     client_properties: Table
     tuning: Tuning
     mechanism: str

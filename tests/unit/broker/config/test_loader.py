@@ -478,3 +478,47 @@ class TestSettingsWithoutEffect:
         assert config.settings_without_effect == (
             IgnoredSetting("num_acceptors.tcp", "rabbitmq.conf line 2"),
         )
+
+
+class TestPlugins:
+    """`stream.listeners` of a configuration, with plugins from each place."""
+
+    def listeners(self, text: str = "", environment: Mapping[str, str] | None = None) -> object:
+        config = load(text, environment)
+        return config.stream.listeners, config.stream.tls_listeners
+
+    def test_the_stream_protocol_is_off(self) -> None:
+        assert self.listeners() == ((), ())
+
+    def test_a_listener_needs_no_plugin(self) -> None:
+        assert self.listeners("stream.listeners.tcp.default = 5553") == (
+            (Listener(None, 5553),),
+            (),
+        )
+        assert self.listeners("stream.listeners.ssl.1 = 5551") == ((), (Listener(None, 5551),))
+
+    def test_the_plugin_opens_the_usual_port(self) -> None:
+        environment = {"LEVERET_PLUGINS": "rabbitmq_management, rabbitmq_stream"}
+        usual = (Listener(None, 5552),)
+        assert self.listeners(environment=environment) == (usual, ())
+        assert self.listeners("stream.listeners.tcp = none", environment) == ((), ())
+        assert load("", plugins="rabbitmq_stream").stream.listeners == usual
+        assert load("", environment, bind="::1").stream.listeners == (Listener("::1", 5552),)
+
+    def test_rabbitmqs_file_of_enabled_plugins(self) -> None:
+        Path("enabled_plugins").write_text("[rabbitmq_management,rabbitmq_stream].\n")
+        assert load("").plugins == ("rabbitmq_management", "rabbitmq_stream")
+        assert self.listeners() == ((Listener(None, 5552),), ())
+        assert self.listeners(environment={"LEVERET_PLUGINS": "rabbitmq_top"}) == ((), ())
+        Path("other").write_text("[].")
+        assert load("", {"LEVERET_ENABLED_PLUGINS_FILE": "other"}).plugins == ()
+
+    def test_a_file_that_is_no_list_of_names(self) -> None:
+        for text in ("rabbitmq_stream", "{a}.", "[1].", "[a]. [b]."):
+            Path("enabled_plugins").write_text(text)
+            (problem,) = problems_of("")
+            assert problem.startswith("enabled_plugins: ")
+
+    def test_names_of_plugins_are_words(self) -> None:
+        (problem,) = problems_of("", {"LEVERET_PLUGINS": "rabbitmq stream"})
+        assert "expected names of plugins with commas between them" in problem

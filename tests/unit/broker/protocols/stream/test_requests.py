@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from leveret.broker.protocols.stream import codes
 from leveret.broker.protocols.stream.requests import (
     FrameError,
-    Published,
     Request,
     decode_request,
-    read_published,
 )
 from leveret.broker.queues.contract.offset_specification import (
     FIRST,
@@ -145,41 +143,3 @@ def test_any_bytes_are_a_command_or_refused(data):
         decode_request(data)
     except FrameError:
         return
-
-
-def entry(body):
-    return struct.pack(">i", len(body)) + body
-
-
-def numbered(number, body):
-    return struct.pack(">Q", number) + body
-
-
-BATCH = struct.pack(">BHII", 0x90, 3, 15, 4) + b"gzip"
-
-
-def test_the_entries_of_a_publish_have_the_form_of_a_chunk():
-    data = b"head" + numbered(4, entry(b"a")) + numbered(2**63, entry(b"")) + numbered(7, BATCH)
-    assert read_published(data, 4, 3, 1) == Published(
-        [4, 2**63, 7], [], entry(b"a") + entry(b"") + BATCH, 5
-    )
-
-
-def test_entries_with_filter_values():
-    data = numbered(1, string("red") + entry(b"a")) + numbered(2, b"\xff\xff" + entry(b"b"))
-    assert read_published(data, 0, 2, 2) == Published(
-        [1, 2], [b"red", b""], entry(b"a") + entry(b"b"), 2
-    )
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_entries_that_do_not_fill_the_frame_are_refused(version):
-    value = string("red") if version == 2 else b""
-    data = numbered(1, value + entry(b"abc")) + numbered(2, value + BATCH)
-    assert read_published(data, 0, 2, version).message_count == 4
-    for size in range(len(data)):
-        with pytest.raises(FrameError, match="does not fill its frame"):
-            read_published(data[:size], 0, 2, version)
-    for count in (0, 1, 3, 2**32 - 1):
-        with pytest.raises(FrameError, match="does not fill its frame"):
-            read_published(data, 0, count, version)

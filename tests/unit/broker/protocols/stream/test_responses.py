@@ -64,4 +64,6 @@ def test_bodies():
     assert responses.number(5).hex() == "0000000000000005"
     assert (responses.opened({}), responses.sasl_challenge(b"")) == (b"", b"")
     assert responses.sasl_challenge(b"x").hex() == "000178"
-    assert len(responses.command_versions()) == 4 + 6 * 31
+    for resolves_offsets, count in ((False, 19), (True, 20)):
+        found = responses.command_versions(resolves_offsets=resolves_offsets)
+        assert len(found) == 4 + 6 * count

@@ -1,0 +1,260 @@
+"""Handles the frames of a connection in order, in turns.
+
+All frames of a read are handled in one turn (broker/runtime/turns.py), as long as there is work
+left. A command that waits for an answer, such as that of another node, holds up what comes after
+it, so responses have the order of the requests. Meanwhile, and while too much is not confirmed or
+an alarm blocks publishers, the socket is not read.
+"""
+
+import logging
+import struct
+from functools import partial
+from typing import Final, Protocol
+
+from leveret.broker.amqp.errors import Fault, internal_error
+from leveret.broker.net.reading import Reading
+from leveret.broker.protocols.stream import codes, responses
+from leveret.broker.protocols.stream.commands import REFUSED_BODIES, Commands
+from leveret.broker.protocols.stream.frame_input import FrameInput, FrameTooLarge
+from leveret.broker.protocols.stream.login import Login, LoginConnection, Unexpected
+from leveret.broker.protocols.stream.publishers import Publishers
+from leveret.broker.protocols.stream.requests import FrameError, Request, decode_request
+from leveret.broker.protocols.stream.serving import (
+    READ,
+    Refused,
+    ServingConnection,
+    check,
+    code_of,
+    find_stream,
+)
+from leveret.broker.protocols.stream.subscriptions import Subscriptions
+from leveret.broker.runtime.pending import PendingOperation, Steps, begin
+from leveret.storage.metadata.metadata import MetadataError
+
+INITIAL_FRAME_BYTES_MAX: Final = 64 * 1024
+"""The largest frame of a client that is not logged in: there is room for a token."""
+HANDSHAKE, RUNNING, CLOSING, GONE = "handshake", "running", "closing", "gone"
+"""The states of a connection. CLOSING: close was sent. GONE: the socket is about to close."""
+_PUBLISHES: Final = (struct.pack(">HH", codes.PUBLISH, 1), struct.pack(">HH", codes.PUBLISH, 2))
+
+logger = logging.getLogger("leveret.connection")
+
+
+class IncomingConnection(ServingConnection, LoginConnection, Protocol):
+    """The connection whose frames are handled. state: see above."""
+
+    state: str
+    reading: Reading
+
+    def drop(self) -> None:
+        """Close the socket after all output is sent."""
+
+
+class Incoming:
+    """The input of one connection, and the parts that handle it."""
+
+    def __init__(self, connection: IncomingConnection) -> None:
+        self._connection = connection
+        self._turns = connection.services.turns
+        self._frames = FrameInput(INITIAL_FRAME_BYTES_MAX)
+        self._operation: PendingOperation | None = None
+        self._is_paused = False
+        self._login = Login(connection)
+        self.publishers = Publishers(connection)
+        self.subscriptions = Subscriptions(connection)
+        self._commands = Commands(connection, self.publishers, self.subscriptions)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether input waits for an answer, or for confirms."""
+        return self._operation is not None or self.publishers.is_full
+
+    def limit(self, frame_bytes_max: int) -> None:
+        """The largest frame from now on."""
+        self._frames.frame_bytes_max = frame_bytes_max
+
+    def release(self) -> None:
+        """Forget everything: the connection ends."""
+        operation, self._operation = self._operation, None
+        if operation is not None:
+            operation.close()
+        self.subscriptions.close()
+        self.publishers.close()
+
+    # Frames
+
+    def add(self, data: bytes) -> None:
+        """Handle bytes that were read."""
+        if self._connection.state is not GONE:
+            self._frames.add(data)
+            self.handle()
+
+    def go_on(self) -> None:
+        """Handle input that has waited, in a later round."""
+        self._turns.after_round(self.handle)
+
+    def handle(self) -> None:
+        """Handle the frames that have come. If some have to wait, the socket is not read."""
+        connection = self._connection
+        try:
+            while not self._has_to_wait:
+                frame = self._frames.take()
+                if frame is None:
+                    self._resume_reading()
+                    return
+                self._handle(frame)
+        except FrameTooLarge as error:
+            self._frames.clear()
+            logger.error("%s: %s", connection.name, error)
+            self._fail(codes.FRAME_TOO_LARGE, "frame too large")
+            return
+        if connection.state is GONE:
+            self._frames.clear()
+            return
+        self._is_paused = True
+        connection.reading.pause_for_input()
+        if self._turns.work_left <= 0:
+            self.go_on()
+
+    @property
+    def _has_to_wait(self) -> bool:
+        connection = self._connection
+        return (
+            self.is_held or connection.reading.is_blocked or self._turns.work_left <= 0
+            or connection.state is GONE
+        )  # fmt: skip
+
+    def _resume_reading(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            self._connection.reading.resume_after_input()
+
+    def _handle(self, frame: bytes) -> None:
+        connection = self._connection
+        state = connection.state
+        try:
+            if state is RUNNING and frame[:4] in _PUBLISHES:
+                self.publishers.publish(frame)
+                connection.reading.hold_back(is_persistent=True)
+                return
+            request = decode_request(frame)
+        except FrameError as error:
+            logger.error("%s: %s", connection.name, error)
+            self._fail(codes.UNKNOWN_FRAME, "unknown frame")
+            return
+        if state is RUNNING:
+            self._serve(request)
+        elif state is HANDSHAKE:
+            self._run(self._log_in(request))
+        elif request.key == codes.CLOSE | codes.RESPONSE:
+            connection.drop()
+
+    def _fail(self, code: int, reason: str) -> None:
+        """Close the connection with a code; without a word if the client is not logged in."""
+        connection = self._connection
+        if connection.state is HANDSHAKE:
+            connection.drop()
+        else:
+            connection.fail(code, reason)
+
+    async def _log_in(self, request: Request) -> None:
+        connection = self._connection
+        try:
+            await self._login.handle(request)
+        except Unexpected as error:
+            logger.error("closing connection %s: %s", connection.name, error)
+            connection.drop()
+
+    # Commands
+
+    def _serve(self, request: Request) -> None:
+        """Handle a command of an open connection."""
+        key, fields, correlation = request.key, request.fields, request.correlation or 0
+        connection = self._connection
+        if key == codes.CREDIT:
+            self.subscriptions.credit(*fields)
+        elif key == codes.STORE_OFFSET:
+            self._run(self._store_offset(*fields))
+        elif key == codes.CONSUMER_UPDATE | codes.RESPONSE:
+            self._run(self.subscriptions.answer_update(correlation, *fields))
+        elif key == codes.METADATA:
+            found = self._commands.metadata(*fields)
+            connection.send(responses.metadata_response(correlation, found))
+        elif key == codes.CLOSE:
+            logger.info("closing connection %s: the client closed it", connection.name)
+            connection.send(responses.response(codes.CLOSE, correlation, codes.OK))
+            connection.drop()
+        elif key == codes.SASL_AUTHENTICATE:
+            self._run(self._login.renew(correlation, *fields))
+        elif self._commands.has(key):
+            self._run(self._respond(request))
+        elif key != codes.HEARTBEAT:
+            self._fail(codes.UNKNOWN_FRAME, "unknown frame")
+
+    async def _respond(self, request: Request) -> None:
+        connection, key = self._connection, request.key
+        code, body = codes.OK, b""
+        try:
+            body = await self._commands.do(key, request.fields)
+        except Refused as refused:
+            code = refused.code
+        except (Fault, MetadataError) as error:
+            logger.error("%s: command %d is refused: %s", connection.name, key, error)
+            code = code_of(error) if isinstance(error, Fault) else codes.INTERNAL_ERROR
+        if code != codes.OK:
+            body = REFUSED_BODIES.get(key, b"")
+        connection.send(responses.response(key, request.correlation or 0, code, body))
+
+    async def _store_offset(self, reference: str, name: str, offset: int) -> None:
+        """Store an offset; it is dropped if there is no such stream, or no permission."""
+        connection = self._connection
+        try:
+            await check(connection, name, READ)
+            stream = find_stream(connection, name)
+        except Refused:
+            logger.warning("%s: an offset in stream '%s' is not stored", connection.name, name)
+            return
+        stream.store_offset(reference.encode("utf-8", "surrogateescape"), offset)
+
+    # Operations that may wait
+
+    def _run(self, steps: Steps) -> None:
+        """Run the steps of a command; input waits until they have ended."""
+        services = self._connection.services
+        try:
+            awaited = begin(steps)
+        except Exception:
+            self._operation_failed()
+            return
+        if awaited is None:
+            return
+        if self._connection.state is GONE:
+            awaited.abandon()
+            steps.close()
+            return
+        timeout_ms = services.config.channel_operation_timeout_ms
+        self._operation = PendingOperation(
+            steps, awaited, self._resume, services.clock, timeout_ms, _timed_out
+        )
+
+    def _resume(self, operation: PendingOperation) -> None:
+        self._turns.watch.run(partial(self._step, operation), self._connection)
+
+    def _step(self, operation: PendingOperation) -> None:
+        if operation is not self._operation:
+            return
+        try:
+            operation.step()
+        except Exception:
+            self._operation_failed()
+        if operation.is_over:
+            self._operation = None
+            self.handle()
+
+    def _operation_failed(self) -> None:
+        logger.exception("%s: a command has failed", self._connection.name)
+        self._fail(codes.INTERNAL_ERROR, "internal error")
+
+
+def _timed_out() -> Fault:
+    return internal_error("the command was not answered in time")

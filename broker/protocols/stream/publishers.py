@@ -1,0 +1,205 @@
+"""The publishers of a connection, and the confirms that they get.
+
+The entries of a publish go to the stream as one run, in the form of a chunk. What is confirmed in a
+round is sent in one frame for each publisher.
+
+A stream stores each id of a named publisher once, if its ids increase. A publish whose ids do not
+is put in order here: what is not above the id before it is left out and confirmed, as in RabbitMQ.
+
+Input waits while too many messages, or bytes, are not confirmed: the node holds them in memory.
+"""
+
+from functools import partial
+from typing import Final
+
+from leveret.broker.protocols.stream import codes, responses
+from leveret.broker.protocols.stream.published import BODY, Published, read_published
+from leveret.broker.protocols.stream.requests import FrameError
+from leveret.broker.protocols.stream.serving import (
+    WRITE,
+    Refused,
+    ServingConnection,
+    check,
+    find_stream,
+)
+from leveret.broker.queues.contract.stream import Stream, StreamEntries
+
+REFERENCE_BYTES_MAX: Final = 255
+ENTRIES_MAX: Final = 65_535
+"""Entries in one call to a stream."""
+UNCONFIRMED_BYTES_MAX: Final = 32 * 1024 * 1024
+FRAME_WORK: Final = 8
+"""The work of a publish in addition to that of each entry (broker/runtime/turns.py)."""
+
+
+class Publisher:
+    """One publisher. reference: its name; empty if it has none.
+
+    published, confirmed, refused: numbers of its publishing ids. due: ids that it is told of next.
+    """
+
+    __slots__ = ("confirmed", "due", "number", "published", "reference", "refused", "stream")
+
+    def __init__(self, number: int, reference: str, stream: Stream) -> None:
+        self.number = number
+        self.reference = reference
+        self.stream = stream
+        self.published = self.confirmed = self.refused = 0
+        self.due: list[int] = []
+
+
+class Publishers:
+    """The publishers of one connection, by their numbers.
+
+    unconfirmed: publishing ids without a confirm.
+    """
+
+    def __init__(self, connection: ServingConnection) -> None:
+        self._connection = connection
+        self._turns = connection.services.turns
+        settings = connection.services.config.stream
+        self._unconfirmed_max = settings.initial_credits
+        self._resume_at = max(0, settings.initial_credits - settings.credits_for_unblocking)
+        self._unconfirmed_bytes = 0
+        self._due: list[Publisher] = []
+        self.by_number: dict[int, Publisher] = {}
+        self.unconfirmed = 0
+        self.is_full = False
+
+    # Declaring
+
+    async def declare(self, number: int, reference: str, name: str) -> bytes:
+        """Declare a publisher. Raises Refused."""
+        connection = self._connection
+        await check(connection, name, WRITE)
+        if (
+            connection.services.alarms.are_in_force
+            or number in self.by_number
+            or len(reference.encode("utf-8", "surrogateescape")) > REFERENCE_BYTES_MAX
+        ):
+            raise Refused(codes.PRECONDITION_FAILED)
+        stream = find_stream(connection, name)
+        if reference and any(
+            one.reference == reference and one.stream is stream for one in self.by_number.values()
+        ):
+            raise Refused(codes.PRECONDITION_FAILED)
+        connection.use(stream)
+        self.by_number[number] = Publisher(number, reference, stream)
+        return b""
+
+    def delete(self, number: int) -> None:
+        """Delete a publisher. Raises Refused."""
+        publisher = self.by_number.pop(number, None)
+        if publisher is None:
+            raise Refused(codes.PUBLISHER_DOES_NOT_EXIST)
+        self._connection.end_use(publisher.stream)
+
+    def lose(self, stream: Stream) -> None:
+        """Delete the publishers of a stream."""
+        for number in [key for key, one in self.by_number.items() if one.stream is stream]:
+            self.delete(number)
+
+    def close(self) -> None:
+        """Delete all publishers: the connection ends."""
+        for number in list(self.by_number):
+            self.delete(number)
+        self._due = []
+
+    # Publishing
+
+    def publish(self, frame: bytes) -> None:
+        """Publish the entries of a frame. Raises FrameError."""
+        if len(frame) < BODY:
+            raise FrameError("a publish ends before its entries")
+        number, count = frame[4], int.from_bytes(frame[5:BODY], "big")
+        published = read_published(frame, BODY, count, frame[3])
+        self._turns.work_left -= FRAME_WORK + count
+        publisher = self.by_number.get(number)
+        if publisher is None:
+            self._connection.send(
+                responses.publish_error(number, codes.PUBLISHER_DOES_NOT_EXIST, published.ids)
+            )
+            return
+        publisher.published += count
+        self.unconfirmed += count
+        self._unconfirmed_bytes += len(frame)
+        left_out: list[int] = []
+        if publisher.reference and not published.are_increasing:
+            left_out = _put_in_order(published)
+        for begin in range(0, count - len(left_out), ENTRIES_MAX):
+            end = begin + ENTRIES_MAX
+            ids = published.ids[begin:end]
+            entries = StreamEntries(
+                publisher.reference.encode("utf-8", "surrogateescape"), tuple(ids),
+                _values(published.filter_values[begin:end]),
+                sum(published.message_counts[begin:end]), b"".join(published.entries[begin:end]),
+            )  # fmt: skip
+            frame_bytes = 0 if begin else len(frame)
+            publisher.stream.append(
+                entries, partial(self._confirmed, publisher, ids + left_out, frame_bytes)
+            )
+            left_out = []
+        self._look_at_unconfirmed()
+
+    def _confirmed(
+        self, publisher: Publisher, ids: list[int], frame_bytes: int, is_stored: bool
+    ) -> None:
+        """Entries of a publisher are safe, or lost with their stream."""
+        self.unconfirmed -= len(ids)
+        self._unconfirmed_bytes -= frame_bytes
+        if self.is_full:
+            self._look_at_unconfirmed()
+        if self.by_number.get(publisher.number) is not publisher:
+            return
+        if not is_stored:
+            publisher.refused += len(ids)
+            error = responses.publish_error(publisher.number, codes.STREAM_NOT_AVAILABLE, ids)
+            self._connection.send(error)
+            return
+        if not publisher.due:
+            self._due.append(publisher)
+        publisher.due += ids
+        publisher.confirmed += len(ids)
+        self._connection.confirm_later()
+
+    def send_confirms(self) -> None:
+        """Send the confirms that are due."""
+        if not self._due or self._connection.services.holds_confirms:
+            return
+        due, self._due = self._due, []
+        for publisher in due:
+            ids, publisher.due = publisher.due, []
+            if self.by_number.get(publisher.number) is publisher:
+                self._connection.send(responses.publish_confirm(publisher.number, ids))
+
+    def _look_at_unconfirmed(self) -> None:
+        was_full = self.is_full
+        count_max, bytes_max = self._unconfirmed_max, UNCONFIRMED_BYTES_MAX
+        if was_full:
+            count_max, bytes_max = self._resume_at, UNCONFIRMED_BYTES_MAX // 2
+        self.is_full = self.unconfirmed > count_max or self._unconfirmed_bytes > bytes_max
+        if was_full and not self.is_full:
+            self._connection.go_on()
+
+
+def _put_in_order(published: Published) -> list[int]:
+    """Leave out the entries whose id is not above all before; returns these ids."""
+    last = -1
+    kept: list[int] = []
+    left_out: list[int] = []
+    for place, number in enumerate(published.ids):
+        if number > last:
+            kept.append(place)
+            last = number
+        else:
+            left_out.append(number)
+    published.ids = [published.ids[place] for place in kept]
+    published.entries = [published.entries[place] for place in kept]
+    published.message_counts = [published.message_counts[place] for place in kept]
+    if published.filter_values:
+        published.filter_values = [published.filter_values[place] for place in kept]
+    return left_out
+
+
+def _values(filter_values: list[bytes]) -> tuple[bytes, ...]:
+    return tuple(filter_values) if any(filter_values) else ()

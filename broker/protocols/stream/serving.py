@@ -1,0 +1,117 @@
+"""What the commands of the stream protocol need of their connection, and how they are refused."""
+
+from typing import Final, Protocol, cast
+
+from leveret.broker.amqp import reply_codes
+from leveret.broker.amqp.errors import ChannelFault, Fault
+from leveret.broker.auth.identity import Identity
+from leveret.broker.protocols.stream import codes
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_kind import STREAM
+from leveret.broker.queues.contract.stream import Stream
+from leveret.broker.runtime.names import QUEUE
+from leveret.broker.services.services import Services
+from leveret.broker.sessions.session import Session
+from leveret.broker.vhost.virtual_host import VirtualHost
+
+CONFIGURE: Final = "configure"
+READ: Final = "read"
+WRITE: Final = "write"
+
+_CODES: Final = {
+    reply_codes.ACCESS_REFUSED: codes.ACCESS_REFUSED,
+    reply_codes.NOT_FOUND: codes.STREAM_DOES_NOT_EXIST,
+    reply_codes.INTERNAL_ERROR: codes.INTERNAL_ERROR,
+}
+
+
+class Refused(Exception):
+    """A command is answered with this code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class ServingConnection(Protocol):
+    """An open connection, as its commands see it. is_tls: clients of other nodes need TLS, too."""
+
+    name: str
+    own_port: int
+
+    @property
+    def services(self) -> Services:
+        """The services of the node."""
+
+    @property
+    def vhost(self) -> VirtualHost:
+        """The virtual host that it has opened."""
+
+    @property
+    def user(self) -> Identity:
+        """The user that is logged in."""
+
+    @property
+    def session(self) -> Session:
+        """The session that declares for it."""
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether it has TLS."""
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether its client does not read what is sent to it."""
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame, or a part of one."""
+
+    def use(self, stream: Stream) -> None:
+        """A publisher or a subscription of a stream begins."""
+
+    def end_use(self, stream: Stream) -> None:
+        """A publisher or a subscription of a stream ends."""
+
+    def lose(self, stream: Stream) -> None:
+        """A stream cannot be used any longer: end its publishers and subscriptions."""
+
+    def confirm_later(self) -> None:
+        """Call `Publishers.send_confirms` at the end of the round."""
+
+    def go_on(self) -> None:
+        """Input that had to wait for confirms may be handled."""
+
+    def fail(self, code: int, reason: str) -> None:
+        """Close the connection with a code."""
+
+
+async def check(connection: ServingConnection, stream: str, permission: str) -> None:
+    """Raise Refused unless the user has this permission for a stream."""
+    access = connection.services.access
+    try:
+        await access.check(connection.user, connection.vhost.name, QUEUE, stream, permission)
+    except ChannelFault as fault:
+        raise Refused(code_of(fault)) from None
+
+
+def find_stream(connection: ServingConnection, name: str) -> Stream:
+    """The stream of this name. Raises Refused if there is none."""
+    return cast("Stream", find_queue(connection, name))
+
+
+def find_queue(connection: ServingConnection, name: str) -> QueueClient:
+    """The same as a queue."""
+    queue = connection.vhost.queues.get(name)
+    if queue is None or not is_stream(queue):
+        raise Refused(codes.STREAM_DOES_NOT_EXIST)
+    return queue
+
+
+def is_stream(queue: QueueClient) -> bool:
+    """Whether a queue is a stream."""
+    return queue.kind.name == STREAM
+
+
+def code_of(fault: Fault) -> int:
+    """The code for an operation that AMQP 0-9-1 would answer with this fault."""
+    return _CODES.get(fault.reply_code, codes.PRECONDITION_FAILED)
