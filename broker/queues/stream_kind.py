@@ -1,5 +1,7 @@
 """The kind of streams, as declarations and consumers see it (the streams: cluster/streams)."""
 
+from dataclasses import replace
+
 from leveret.broker.queues.contract.queue_kind import (
     MIRRORING_POLICIES,
     STREAM,
@@ -30,3 +32,5 @@ STREAM_QUEUE = QueueKind(
     has_global_qos=False,
     removes_messages=False,
 )
+STREAM_QUEUE_OF_4 = replace(STREAM_QUEUE, is_as_rabbitmq_4=True)
+"""Streams of a node that behaves like RabbitMQ 4."""

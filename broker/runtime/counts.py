@@ -55,8 +55,8 @@ class NodeCounts:
     closed channels in confirm mode. bytes_in, bytes_out, reads, writes: of closed connections.
     dead_lettered, discarded: messages that died, by the kind of their queue and the reason, with
     and without a dead-letter exchange. kept: dead letters that their queue keeps until they are
-    confirmed (at-least-once); kept_confirmed: the confirmed ones. given_by_quorum_queues: to
-    clients of this node; channels count these deliveries, too.
+    confirmed (at-least-once); kept_confirmed: the confirmed ones. given_by_quorum_queues,
+    given_by_streams: to clients of this node; channels count these deliveries, too.
     """
 
     def __init__(self) -> None:
@@ -71,6 +71,7 @@ class NodeCounts:
         self.kept: Counter[tuple[str, str]] = Counter()
         self.kept_confirmed: Counter[str] = Counter()
         self.given_by_quorum_queues = MessageCounts()
+        self.given_by_streams = MessageCounts()
 
     def add_connection(self, bytes_in: int, bytes_out: int, reads: int, writes: int) -> None:
         """Keep the counts of a closed connection, so that the node's totals do not shrink."""

@@ -1,14 +1,14 @@
 """RabbitMQ's global counters: counters of the node, which outlive channels and queues.
 
-Channels count deliveries, but not by the kind of queue. Quorum queues count what clients of this
-node get from them, wherever they are led. The deliveries of classic queues are the rest. The
-counters of streams, which do not exist here, are 0.
+Channels count deliveries, but not by the kind of queue. Quorum queues and streams count what
+clients of this node get from them, wherever they are led. The deliveries of classic queues are the
+rest.
 """
 
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
 from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.queues.stream_kind import STREAM_QUEUE
-from leveret.broker.runtime.counts import GIVEN, NOTHING_GIVEN
+from leveret.broker.runtime.counts import GIVEN, NOTHING_GIVEN, MessageCounts
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.clients import Totals
 from leveret.mgmt.metrics.text import Exposition, render_labels
@@ -43,16 +43,22 @@ class GlobalCounters:
             counted["published"], totals.with_confirms, counted["routed"], counted["dropped"],
             counted["returned"], counted["confirmed"], totals.publishers, consumers,
         ), render_labels(PROTOCOL))  # fmt: skip
-        counts = self._node.sampler.facade.counts.given_by_quorum_queues
-        quorum: Numbers = tuple([getattr(counts, name) for name in GIVEN])
-        by_all = (counted[name] for name in GIVEN)
-        classic = map(int.__sub__, by_all, quorum)
+        counts = self._node.sampler.facade.counts
+        quorum, stream = _given(counts.given_by_quorum_queues), _given(counts.given_by_streams)
+        by_others = map(int.__add__, quorum, stream)
+        classic = map(int.__sub__, (counted[name] for name in GIVEN), by_others)
         self._classic_before = tuple(map(max, classic, self._classic_before))
-        rows = (CLASSIC_QUEUE, self._classic_before), (QUORUM_QUEUE, quorum)
-        for kind, given in (*rows, (STREAM_QUEUE, NOTHING_GIVEN)):
+        rows = (
+            (CLASSIC_QUEUE, self._classic_before), (QUORUM_QUEUE, quorum), (STREAM_QUEUE, stream)
+        )  # fmt: skip
+        for kind, given in rows:
             labels = render_labels((*PROTOCOL, ("queue_type", kind.module)))
             page.add_row(names.GLOBAL_BY_QUEUE_TYPE, (sum(given[:DELIVERIES]), *given), labels)
         _add_deaths(page, self._node)
+
+
+def _given(counts: MessageCounts) -> Numbers:
+    return tuple([getattr(counts, name) for name in GIVEN])
 
 
 def _add_deaths(page: Exposition, node: Node) -> None:

@@ -110,5 +110,8 @@ def consumer_view(
         "stalled_since": None if stalled_since_s is None else iso_time(stalled_since_s),
     }
     if consumer.offset is not None:
-        view |= {"offset": consumer.offset, "offset_lag": consumer.lag}
+        view |= {
+            "offset": consumer.offset, "offset_lag": consumer.lag,
+            "offset_lag_ms": consumer.lag_ms,
+        }  # fmt: skip
     return view

@@ -8,7 +8,7 @@ from typing import Any
 
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.queues.contract.placement import QueueMembers
-from leveret.broker.queues.contract.status import QueueStatus
+from leveret.broker.queues.contract.status import QueueStatus, StreamStatus
 from leveret.broker.queues.delivery.age import BOUNDS_MS
 from leveret.mgmt.node_facade.facts import OwnFigures, QueueFacts
 from leveret.mgmt.statistics.sampler import LENGTHS, QUEUE, QUEUE_MESSAGES, Sampler, queue_row
@@ -23,6 +23,10 @@ DOWN, SYNCING = "down", "syncing"
 """The states of a queue whose node does not answer, and of one whose mirrors are synchronised."""
 CLASSIC_ONLY = ("exclusive_consumer_tag", "recoverable_slaves", "head_message_timestamp")
 """Fields that RabbitMQ does not show of queues that are always replicated."""
+NOT_OF_STREAMS = (
+    "backing_queue_status", "consumer_utilisation", "messages_dlx", "message_bytes_dlx",
+    "single_active_consumer_ctag", "storage_version",
+)  # fmt: skip
 
 
 class QueueViews:
@@ -72,14 +76,17 @@ class QueueViews:
                 view |= {"state": SYNCING, "sync_messages": members.syncing}
             if queue.is_replicated:
                 self._make_replicated(view, queue, status, members)
+        if status.stream is not None:
+            view = self._of_stream(view, queue, status.stream)
         if status.owner is not None:
             view["owner_pid_details"] = connection_details(status.owner)
         idle_since_s = self._sampler.idle_since_s(series, status.declared_at_s)
         if idle_since_s is not None:
             view["idle_since"] = iso_time(idle_since_s)
         self._add_counts(view, series, row)
-        view.update(self._ages(vhost, name, own))
-        view["tiers"] = tiers_of(status.storage, own.tiers)
+        if status.stream is None:
+            view.update(self._ages(vhost, name, own))
+            view["tiers"] = tiers_of(status.storage, own.tiers)
         return view
 
     def _declared(self, queue: QueueFacts) -> dict[str, Any]:
@@ -118,6 +125,20 @@ class QueueViews:
             "messages_dlx": status.counts.dlx,
             "message_bytes_dlx": status.dlx_bytes,
             "single_active_consumer_ctag": view.pop("single_active_consumer_tag"),
+        }
+
+    def _of_stream(
+        self, view: dict[str, Any], queue: QueueFacts, stream: StreamStatus
+    ) -> dict[str, Any]:
+        """The view of a stream: it has offsets and segments, and no messages in memory."""
+        left_out = {*StorageCounts().named(), *NOT_OF_STREAMS}
+        kept = {name: value for name, value in view.items() if name not in left_out}
+        return kept | {
+            "readers": {self._node_name: stream.readers} if stream.readers else {},
+            "segments": stream.segments,
+            "size_bytes": stream.size_bytes,
+            "first_offset": stream.first_offset,
+            "next_offset": stream.next_offset,
         }
 
     def _members(self, queue: QueueFacts, members: QueueMembers | None) -> dict[str, Any]:

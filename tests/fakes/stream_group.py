@@ -5,6 +5,7 @@ of other nodes have no member, and ask that of the first one.
 """
 
 from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
@@ -181,6 +182,7 @@ class StreamUse:
         self.member = Member(directory, worker)
         self.behind = []
         self.is_as_3 = is_as_3
+        self.given = MessageCounts()
         self.group = Group(self.member, self.member)
         self.queue = self._client(self.group, LEADER)
         self.group.lead()
@@ -190,7 +192,7 @@ class StreamUse:
         specification = specified({"x-queue-type": ("S", "stream")}, durable=True)
         own = OwnNode(
             node, NodeSenders(node, INCARNATION), Addresses(), UntakenBytes(self.behind.append),
-            self.is_as_3,
+            self.given, shows_zero=self.is_as_3,
         )  # fmt: skip
         group.client = StreamQueueClient(self.vhost, specification, own, group)
         return group.client

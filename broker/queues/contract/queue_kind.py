@@ -70,6 +70,8 @@ class QueueKind:
     removes_messages: an ack removes a message. Otherwise the queue is a log: each consumer reads it
     from an offset on, within a prefetch limit, and operations that take messages out or give them
     back are refused.
+    is_as_rabbitmq_4: refusals have the texts of RabbitMQ 4, and to reject a message of a log counts
+    as an ack.
     """
 
     name: str
@@ -89,6 +91,7 @@ class QueueKind:
     may_be_named_by_server: bool = True
     has_global_qos: bool = True
     removes_messages: bool = True
+    is_as_rabbitmq_4: bool = False
 
     @property
     def policy_targets(self) -> tuple[str, ...]:
@@ -143,7 +146,8 @@ class QueueKind:
 
     def check_reject(self, queue: str, vhost: str) -> None:
         """Raise 540 if deliveries cannot be rejected."""
-        self._require_removal("basic.nack and basic.reject", queue, vhost)
+        if not self.is_as_rabbitmq_4:
+            self._require_removal("basic.nack and basic.reject", queue, vhost)
 
     def check_consumer(
         self, no_ack: bool, prefetch_count: int, global_prefetch: bool, queue: str, vhost: str
@@ -151,7 +155,8 @@ class QueueKind:
         """Raise 406 or 540 for a way of consuming that the kind does not support."""
         what = resource(QUEUE, queue, vhost)
         if not prefetch_count and not self.removes_messages:
-            raise precondition_failed(f"consumer prefetch count is not set for '{what}'")
+            shown = f"{self.name} {what}" if self.is_as_rabbitmq_4 else f"'{what}'"
+            raise precondition_failed(f"consumer prefetch count is not set for {shown}")
         if no_ack:
             self._require_removal("automatic acknowledgement", queue, vhost)
         if global_prefetch and not self.has_global_qos:
@@ -161,7 +166,8 @@ class QueueKind:
         """Raise 540 for an operation if messages stay in the queue."""
         if not self.removes_messages:
             what = resource(QUEUE, queue, vhost)
-            raise not_implemented(f"{operation} not supported by {self.name} queues {what}")
+            queues = "" if self.is_as_rabbitmq_4 else "queues "
+            raise not_implemented(f"{operation} not supported by {self.name} {queues}{what}")
 
 
 CLASSIC_QUEUE = QueueKind(

@@ -140,6 +140,21 @@ class QuorumStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     delayed_retry: str = "disabled"
 
 
+class StreamStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What only streams have, from the member on this node.
+
+    first_offset, next_offset: of the first message, and after the last committed one. segments:
+    their number, and size_bytes that of all of them together; 0 without a member on this node.
+    readers: how many there are on this node, with those of other nodes that have no member.
+    """
+
+    first_offset: int
+    next_offset: int
+    segments: int
+    size_bytes: int
+    readers: int
+
+
 class RaftFigures(NamedTuple):
     """The member of a queue on this node, for metrics: its place in the log of the group.
 
@@ -166,6 +181,7 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     head_timestamp_s: the timestamp of the first ready message, if it has one and is in memory.
     declared_at_s: wall-clock time; for a recovered queue, the start time of the node. dlx_bytes:
     the bytes of the bodies of its retained dead letters. quorum: of a replicated quorum queue.
+    stream: of a stream.
     """
 
     counts: CoarseCounts
@@ -180,6 +196,7 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     head_timestamp_s: int | None = None
     dlx_bytes: int = 0
     quorum: QuorumStatus | None = None
+    stream: StreamStatus | None = None
 
 
 class QueueFigures(Protocol):

@@ -88,11 +88,11 @@ BEGIN_MS = 5000
 
 
 class OwnNode(NamedTuple):
-    """What all queue clients of a node share.
+    """What all clients of a node's replicated queues of a kind share.
 
     senders: numbers their senders. addresses: shared by all messages that are read. untaken: the
     bytes that queues have not taken yet. given: counts the messages that clients of this node got
-    from quorum queues, wherever these are led. shows_zero: whether basic.get shows a delivery count
+    from such queues, wherever these are led. shows_zero: whether basic.get shows a delivery count
     of 0, as before RabbitMQ 4.
     """
 

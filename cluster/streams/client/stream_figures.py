@@ -8,20 +8,23 @@ from leveret.broker.queues.contract.status import (
     CoarseCounts,
     ConsumerFigures,
     QueueStatus,
+    StreamStatus,
 )
 from leveret.broker.runtime.clock import Clock
+from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.remote_queues.remote_figures import DOWN
 from leveret.cluster.streams.client.member_questions import Offsets, Stats
 from leveret.cluster.streams.client.stream_consumer import StreamConsumer
+from leveret.cluster.streams.client.stream_readers import StreamReaders
 from leveret.storage.contract.queue_status import StorageCounts
 
 
 class FiguredStream(Protocol):
-    """The stream. published, given: messages by clients of this node, and to them."""
+    """The stream. counts: of messages from clients of this node, and to them."""
 
-    published: int
-    given: int
+    counts: MessageCounts
+    readers: StreamReaders
 
     @property
     def offsets(self) -> Offsets:
@@ -65,10 +68,10 @@ class StreamFigures:
     def counts(self) -> CoarseCounts:
         """The counts. All messages are ready: they stay when they are read."""
         stream = self._stream
-        offsets = stream.offsets
+        offsets, counts = stream.offsets, stream.counts
         return CoarseCounts(
             ready=offsets.count, consumers=len(stream.own_consumers),
-            published=stream.published, delivered=stream.given,
+            published=counts.published, delivered=counts.delivered, acked=counts.acked,
         )  # fmt: skip
 
     def ages(self) -> AgeFigures:
@@ -88,6 +91,16 @@ class StreamFigures:
             counts=self.counts(), storage=StorageCounts(), declared_at_s=self._declared_at_s,
             state=RUNNING if self._stream.has_leader else DOWN,
             consumer_capacity=with_room / len(consumers) if consumers else 0,
+            stream=self._stream_status(),
+        )  # fmt: skip
+
+    def _stream_status(self) -> StreamStatus:
+        readers = self._stream.readers
+        own, offsets = readers.own_log, readers.offsets
+        return StreamStatus(
+            first_offset=offsets.first, next_offset=offsets.end,
+            segments=0 if own is None else len(own.log.segments),
+            size_bytes=0 if own is None else own.log.size_bytes, readers=readers.count,
         )  # fmt: skip
 
     def backing_queue_status(self) -> dict[str, Any]:

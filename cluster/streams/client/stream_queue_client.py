@@ -45,6 +45,7 @@ from leveret.broker.queues.contract.stream import (
     StreamUser,
 )
 from leveret.broker.queues.contract.stream_arguments import StreamFilter
+from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor
@@ -78,17 +79,16 @@ STATS_MS = 1000
 class StreamQueueClient(Actor):
     """The `QueueClient` of a stream, and its `Stream`.
 
-    readers: its readers here. entry_reader: decodes its messages for consumers. published, given:
-    counts of messages of clients on this node.
+    readers: its readers here. entry_reader: decodes its messages for consumers. counts: of
+    messages from clients of this node, and to them.
     """
 
     __slots__ = (
         "_begun", "_clock", "_consumers", "_gathered", "_group", "_hold", "_node", "_owner",
-        "_ready", "_service", "_turns", "_users", "arguments", "auto_delete", "bindings",
-        "declared", "demand", "durable", "entry_reader", "figures", "given", "is_deleted",
-        "is_exclusive", "kind", "may_redeliver", "name", "operator_policy", "options",
-        "owner_connection", "placement", "policy", "published", "readers", "storage_id",
-        "vhost_name",
+        "_ready", "_service", "_turns", "_users", "arguments", "auto_delete", "bindings", "counts",
+        "declared", "demand", "durable", "entry_reader", "figures", "is_deleted", "is_exclusive",
+        "kind", "may_redeliver", "name", "operator_policy", "options", "owner_connection",
+        "placement", "policy", "readers", "storage_id", "vhost_name",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = False
@@ -120,7 +120,7 @@ class StreamQueueClient(Actor):
         self.placement = specification.placement
         self.is_deleted = self.may_redeliver = False
         self.demand: Demand | None = None
-        self.published = self.given = 0
+        self.counts = MessageCounts()
         self.figures: QueueFigures = StreamFigures(self, owner.clock)
         rules = Rules(is_4=not node.shows_zero)
         self.entry_reader = EntryReader(node.addresses, rules)
@@ -196,7 +196,7 @@ class StreamQueueClient(Actor):
         """Append messages of AMQP 0-9-1."""
         if self.is_deleted:
             return
-        self.published += len(publication.messages)
+        self.counts.published += len(publication.messages)
         self._gathered.publish(publication)
         if not self.is_awake:
             self._turns.wake(self)
@@ -206,7 +206,7 @@ class StreamQueueClient(Actor):
         if self.is_deleted:
             confirmed(False)
             return
-        self.published += entries.message_count
+        self.counts.published += entries.message_count
         self._gathered.append(entries, confirmed)
         if not self.is_awake:
             self._turns.wake(self)
@@ -219,7 +219,9 @@ class StreamQueueClient(Actor):
     # Settling gives a consumer room by itself
 
     def ack(self, entries: Sequence[Entry]) -> None:
-        """Do nothing: the messages stay."""
+        """Count them: the messages stay."""
+        self.counts.acked += len(entries)
+        self._node.given.acked += len(entries)
 
     def requeue(self, entries: Sequence[Entry], is_failed: bool = False) -> None:
         """Do nothing: the messages are not delivered again."""
@@ -323,7 +325,8 @@ class StreamQueueClient(Actor):
 
     def delivered(self, count: int) -> None:
         """Messages were given to a consumer."""
-        self.given += count
+        self.counts.delivered += count
+        self._node.given.delivered += count
 
     def hand_over_later(self, consumer: StreamConsumer) -> None:
         """Hand over messages in the next turn."""

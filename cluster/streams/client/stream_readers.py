@@ -72,6 +72,11 @@ class StreamReaders:
         """The offset after the last committed message that is known here."""
         return self.offsets.end
 
+    @property
+    def count(self) -> int:
+        """The number of readers."""
+        return len(self._readers)
+
     def open(self, offset: int, wanted: StreamFilter, user: ReaderUser) -> ChunkReader:
         """A reader from this offset on."""
         reader = ChunkReader(self, offset, wanted, user)

@@ -76,6 +76,7 @@ SCHEMAS: dict[str, Schema] = {
             "prefetch_count": COUNT, "queue": record({"name": TEXT, "vhost": TEXT}),
             "credit": nullable(COUNT), "messages_unacknowledged": COUNT,
             "stalled_since": nullable(TIME),
-        }
+        },
+        {"offset": COUNT, "offset_lag": COUNT, "offset_lag_ms": COUNT},
     ),
 }  # fmt: skip

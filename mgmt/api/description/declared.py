@@ -40,7 +40,8 @@ _GARBAGE_COLLECTION = record(
 
 _LAG = record({"entries": COUNT, "messages": COUNT, "bytes": COUNT, "snapshot": FLAG})
 _DECLARED = {
-    "name": TEXT, "vhost": TEXT, "type": one_of("classic", "quorum"), "durable": FLAG,
+    "name": TEXT, "vhost": TEXT, "type": one_of("classic", "quorum", "stream"),
+    "durable": FLAG,
     "auto_delete": FLAG, "exclusive": FLAG, "arguments": OBJECT, "node": NAME,
     "policy": nullable(NAME), "operator_policy": nullable(NAME),
     "effective_policy_definition": OBJECT,
@@ -90,6 +91,16 @@ _QUEUE_SOMETIMES = {
     "message_stats": record(counted(*QUEUE_MESSAGES)), "idle_since": TIME,
     "owner_pid_details": ref("ConnectionDetails"), "disk_reads": COUNT, "disk_writes": COUNT,
 }  # fmt: skip
+_STREAM = {
+    **_DECLARED, "state": one_of("running", "down"), "consumers": COUNT,
+    "consumer_capacity": SHARE, "garbage_collection": ref("GarbageCollection"), "memory": COUNT,
+    "reductions": COUNT, "reductions_details": ref("Rate"), **counted(*LENGTHS),
+    "readers": mapping(COUNT), "segments": COUNT, "size_bytes": COUNT, "first_offset": COUNT,
+    "next_offset": COUNT,
+}  # fmt: skip
+_STREAM_SOMETIMES = {
+    **_REPLICATED, "message_stats": record(counted(*QUEUE_MESSAGES)), "idle_since": TIME,
+}  # fmt: skip
 _OF_SINGLE_QUEUE = {
     "consumer_details": list_of(ref("Consumer")), "deliveries": list_of(ANYTHING),
     "incoming": list_of(ANYTHING),
@@ -117,9 +128,13 @@ SCHEMAS: dict[str, Schema] = {
         },
         {"message_stats": record(counted(*MESSAGES))},
     ),
-    "Queue": any_of(record(_QUEUE, _QUEUE_SOMETIMES), record(_DOWN, {**_MIRRORED, **_REPLICATED})),
+    "Queue": any_of(
+        record(_QUEUE, _QUEUE_SOMETIMES), record(_STREAM, _STREAM_SOMETIMES),
+        record(_DOWN, {**_MIRRORED, **_REPLICATED}),
+    ),
     "SingleQueue": any_of(
         record({**_QUEUE, **_OF_SINGLE_QUEUE}, _QUEUE_SOMETIMES),
+        record({**_STREAM, **_OF_SINGLE_QUEUE}, _STREAM_SOMETIMES),
         record({**_DOWN, **_OF_SINGLE_QUEUE}, {**_MIRRORED, **_REPLICATED}),
     ),
     "Raft": record(

@@ -244,7 +244,11 @@ def test_figures(use, queue):
     use.consuming(consumer)
     counts = queue.figures.counts()
     assert (counts.ready, counts.unacked, counts.consumers, counts.published) == (2, 0, 1, 2)
-    assert queue.figures.status().state == "running"
+    status = queue.figures.status()
+    assert status.state == "running"
+    stream = status.stream
+    assert (stream.first_offset, stream.next_offset, stream.readers) == (0, 2, 1)
+    assert (stream.segments, stream.size_bytes) == (1, use.member.log.size_bytes)
     use.group.lose_leader()
     assert queue.figures.status().state == "down"
 

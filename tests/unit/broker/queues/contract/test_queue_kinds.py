@@ -16,7 +16,7 @@ from leveret.broker.queues.contract.queue_kind import (
 from leveret.broker.queues.contract.remote_owner import RemoteOwner
 from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.queues.served_kinds import served_kinds
-from leveret.broker.queues.stream_kind import STREAM_QUEUE
+from leveret.broker.queues.stream_kind import STREAM_QUEUE, STREAM_QUEUE_OF_4
 from tests.unit.broker.queues.fakes import FakeVhost
 
 SLOW = QueueKind("slow", "slow_queue", ("x-message-ttl",), may_be_auto_delete=False)
@@ -114,6 +114,18 @@ def test_operations_that_a_kind_does_not_support_are_refused(check, text):
     with pytest.raises(ConnectionFault) as caught:
         check("q", "/")
     assert (caught.value.reply_code, caught.value.explanation) == (540, text)
+
+
+def test_streams_of_rabbitmq_4_have_its_texts_and_take_rejects():
+    STREAM_QUEUE_OF_4.check_reject("q", "/")
+    with pytest.raises(ConnectionFault) as refused:
+        STREAM_QUEUE_OF_4.check_get("q", "/")
+    assert refused.value.explanation == "basic.get not supported by stream queue 'q' in vhost '/'"
+    with pytest.raises(ChannelFault) as without_limit:
+        STREAM_QUEUE_OF_4.check_consumer(False, 0, False, "q", "/")
+    assert without_limit.value.explanation == (
+        "consumer prefetch count is not set for stream queue 'q' in vhost '/'"
+    )
 
 
 def test_a_consumer_of_a_kind_that_removes_nothing_needs_a_prefetch_limit():

@@ -1,0 +1,45 @@
+"""Messages of AMQP 0-9-1 in a stream, by the rules of RabbitMQ 3 and of 4."""
+
+import pytest
+
+from leveret.broker.amqp.content_header import header_with
+from leveret.broker.queues.contract.offset_specification import FIRST
+from tests.fakes.stream_group import StreamUse
+from tests.unit.broker.queues.fakes import FakeConsumer
+
+HEADERS = {
+    "text": ("S", "x"), "bytes": ("x", b"\xff"), "CC": ("A", [("S", "other")]),
+    "table": ("F", {"a": ("I", 1)}), "x-own": ("S", "y"),
+}  # fmt: skip
+
+
+def read_back(use, **properties):
+    """The properties of a message that was published with some."""
+    use.publish(b"body", header=header_with(**properties))
+    consumer = FakeConsumer()
+    consumer.start = FIRST
+    (entry,) = use.consuming(consumer).entries
+    assert entry.message.body == b"body"
+    return entry.message.header.properties
+
+
+@pytest.mark.parametrize("is_as_3", [True, False])
+def test_what_comes_back(tmp_path, is_as_3):
+    properties = read_back(StreamUse(tmp_path / "s", is_as_3=is_as_3), headers=HEADERS)
+    headers = {"text": ("S", "x"), "x-own": ("S", "y"), "x-stream-offset": ("l", 0)}
+    if is_as_3:
+        assert properties == {"headers": {**headers, "bytes": ("x", b"\xff")}}
+        return
+    more = {"bytes": ("S", "\udcff"), "CC": ("A", [("S", "other")])}
+    assert properties == {"delivery_mode": 1, "headers": headers | more}
+
+
+def test_a_body_of_sections_stays_as_it_is(tmp_path):
+    use = StreamUse(tmp_path / "s")
+    body = b"\0\x53\x77\xa1\x01a"
+    use.publish(body, header=header_with(type="amqp-1.0"))
+    consumer = FakeConsumer()
+    consumer.start = FIRST
+    (entry,) = use.consuming(consumer).entries
+    assert entry.message.body == body
+    assert entry.message.header.properties["type"] == "amqp-1.0"
