@@ -23,8 +23,11 @@ class GroupMachine(Protocol):
     def take_effects(self) -> list[tuple[int, Effect]]:
         """The effects since the last call, in order, with their senders. Each needs few entries."""
 
-    def entry(self, command: bytes, wall_ms: int) -> bytes:
-        """The entry of a client's command. Raises ValueError if it is damaged."""
+    def entries(self, commands: list[bytes], wall_ms: int, term: int) -> list[bytes]:
+        """The entries of a client's commands, which are proposed in this term, at once.
+
+        Raises ValueError if a command is damaged.
+        """
 
     def attach(self, sender: int, seen: int, received: Mapping[int, int]) -> list[Effect]:
         """The effects that a client lacks when it attaches."""

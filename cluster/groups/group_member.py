@@ -473,24 +473,38 @@ class GroupMember:
 
     def propose(self, commands: list[bytes]) -> bool:
         """Propose commands. Returns whether they were accepted. Raises ValueError."""
-        if not self._is_serving:
+        if not self._may_propose():
             return False
         wall_ms = self._host.wall_ms()
-        return self.propose_entries([self.machine.entry(command, wall_ms) for command in commands])
+        self._propose(self.machine.entries(commands, wall_ms, self._serving_term))
+        return True
 
     def propose_entries(self, entries: list[bytes]) -> bool:
         """Propose entries that the node itself has made. Returns whether they were accepted."""
+        if not self._may_propose():
+            return False
+        self._propose(entries)
+        return True
+
+    def _may_propose(self) -> bool:
         if not self._is_serving:
             return False
-        self._host.mark(self)
-        if not self.raft.propose(entries):
+        leading, term = self.raft.leading, self.raft.state.term
+        if leading is None or leading.is_refusing or term != self._serving_term:
             # The leadership is being transferred: clients attach to the next leader, or here again.
+            self._host.mark(self)
             self.stop_serving()
             return False
+        return True
+
+    def _propose(self, entries: list[bytes]) -> None:
+        if not entries:
+            return
+        self._host.mark(self)
+        self.raft.propose(entries)
         if not self._timed_index:
             self._timed_index = self.raft.state.log.last_index
             self._timed_s = self._host.wall_time_s()
-        return True
 
     def _plan_tick(self) -> None:
         self._tick.plan(self.machine.tick_at_ms(), self.wake)

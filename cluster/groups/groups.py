@@ -98,8 +98,9 @@ class Groups:
 
     def __init__(
         self, node: str, links: ServiceRegistry, store: GroupStorage, kind: MachineKind,
-        clock: Clock, random: Callable[[], float],
+        clock: Clock, random: Callable[[], float], service: int = GROUPS_SERVICE,
     ) -> None:  # fmt: skip
+        """service: the number of this service on the links."""
         self.node = node
         self.kind = kind
         self.log = store.log
@@ -112,6 +113,7 @@ class Groups:
         self.lost: Callable[[int, str], object] = lambda group, name: None
         self.may_join: Callable[[int, str], bool] = lambda group, name: True
         self.name_of: Callable[[int], str] = number_as_name
+        self._service = service
         self._store = store
         self._clock = clock
         self._random = random
@@ -137,7 +139,7 @@ class Groups:
         self._elections = ElectionLimit(self)
         self.sending = SnapshotSending(self)
         self.receiving = SnapshotReceiving(self)
-        links.register(GROUPS_SERVICE, self)
+        links.register(service, self)
 
     # Life
 
@@ -166,7 +168,7 @@ class Groups:
             state.live = machine.live()
         except ValueError as error:
             obstacle = error
-        if state.lacks_reset:
+        if self.log.lacks_reset(state):
             self.log.reset(group, state.snapshot)
         member = self._add(group, state.me, stored, machine)
         if obstacle is not None:
@@ -287,12 +289,19 @@ class Groups:
                 written.append((member, writes))
         self.limits.end_turn()
         if written:
-            self._batch += 1
-            self._written[self._batch] = written
-            self.log.when_synced(self, self._batch)  # GT1
+            if self.log.syncs_together:
+                self._await_sync(written)
+            else:
+                for one in written:
+                    self._await_sync([one])
         for node in list(self._outgoing):
             self._flush(node)
         self._encoded_message, self._encoded = None, b""
+
+    def _await_sync(self, written: list[tuple[GroupMember, int]]) -> None:
+        self._batch += 1
+        self._written[self._batch] = written
+        self.log.when_synced(self, self._batch, written[0][0].group)  # GT1
 
     def confirm(self, first: int, holder: object) -> None:
         """The writes of a turn are on disk."""
@@ -350,12 +359,12 @@ class Groups:
         self._outgoing_bytes.pop(node, None)
         peer = self._peers.get(node)
         if peer is not None and pieces:
-            peer.send(GROUPS_SERVICE, *pieces)
+            peer.send(self._service, *pieces)
             self._watch.sent(node)
 
     def send_sign_of_life(self, peer: Peer) -> None:
         """Send an empty frame."""
-        peer.send(GROUPS_SERVICE)
+        peer.send(self._service)
 
     def reaches(self, node: str) -> bool:
         """Whether there is a link to a node, or the node is this one."""

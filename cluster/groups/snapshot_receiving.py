@@ -138,7 +138,7 @@ class SnapshotReceiving:
         """Tell the leader how many bytes have arrived, as soon as they are on disk."""
         if not one.waits_for_sync and one.octets > one.acknowledged:
             one.waits_for_sync = True
-            self._host.log.when_synced(_Acknowledging(self, one), one.octets)
+            self._host.log.when_synced(_Acknowledging(self, one), one.octets, one.offer.group)
 
     def synced(self, one: _Receiving, octets: int) -> None:
         """The first `octets` bytes are on disk."""

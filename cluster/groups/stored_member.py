@@ -15,7 +15,7 @@ from leveret.cluster.raft.configuration import (
 from leveret.cluster.raft.entry_log import Stored, StoredRun
 from leveret.cluster.raft.outputs import CONFIGURATION
 from leveret.storage.disk.disk import StoreError
-from leveret.storage.group_log.entry_blocks import Block, block_of
+from leveret.storage.group_log.entry_blocks import Block
 from leveret.storage.group_log.group_log import GroupLog
 from leveret.storage.group_log.group_state import GroupState, SnapshotName
 from leveret.storage.group_log.rounds import Snapshot
@@ -35,13 +35,11 @@ STEPS_A_TURN = 16
 def stored_of(log: GroupLog, state: GroupState) -> Stored:
     """The state of a group that a restart found. Raises StoreError if a configuration is bad."""
     runs: list[StoredRun] = []
-    for found in state.runs():
+    for found in log.found_runs(state):
         run = StoredRun(found.first, found.count, found.term, found.kind, [])
         if found.kind == CONFIGURATION:
             for index in range(found.first, found.first + found.count):
-                block = block_of(state.blocks, index)
-                assert block is not None, "the run is of blocks"
-                run.payloads.append(log.reader.read_now(block, index))
+                run.payloads.append(log.read_now(state, index))
         last = runs[-1] if runs else None
         if last is not None and (last.term, last.kind) == (run.term, run.kind):
             last.count += run.count
@@ -54,9 +52,13 @@ def stored_of(log: GroupLog, state: GroupState) -> Stored:
             configuration = decode_configuration(state.configuration)
         except ConfigurationError as error:
             raise StoreError(str(error)) from error
+    term, vote = state.term, state.vote
+    if runs and runs[-1].term > term:
+        # The entry is on disk, the term is not: nothing that states the term was sent.
+        term, vote = runs[-1].term, ""
     return Stored(
-        configuration, state.term, state.vote, state.snapshot.index, state.snapshot.term,
-        tuple(runs),
+        configuration, term, vote, state.snapshot.index, state.snapshot.term, tuple(runs),
+        log.term_before(state),
     )  # fmt: skip
 
 

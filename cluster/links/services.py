@@ -22,6 +22,7 @@ from typing import Protocol
 
 METADATA_SERVICE, REMOTE_QUEUES_SERVICE, RPC_SERVICE, MULTICAST_SERVICE = 1, 2, 3, 4
 NODE_STATES_SERVICE, REPLIES_SERVICE, LIMITED_COUNTS_SERVICE, GROUPS_SERVICE = 5, 6, 7, 8
+STREAMS_SERVICE = 9
 """The numbers of services. 0 is the links' own."""
 SERVICE_NAMES = {
     METADATA_SERVICE: "declarations",
@@ -32,6 +33,7 @@ SERVICE_NAMES = {
     REPLIES_SERVICE: "direct replies",
     LIMITED_COUNTS_SERVICE: "counts of connections",
     GROUPS_SERVICE: "groups of quorum queues",
+    STREAMS_SERVICE: "groups of streams",
 }
 """Their names in log lines."""
 PAYLOAD_ERRORS = (ValueError, RecursionError)

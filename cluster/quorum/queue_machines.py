@@ -89,6 +89,10 @@ class QueueMachine:
             if not run.returns:
                 self._ages.delivered(run.position, run.count, now_ms)
 
+    def entries(self, commands: list[bytes], wall_ms: int, term: int) -> list[bytes]:
+        """The entries of a client's commands. Raises CommandError."""
+        return [self.entry(command, wall_ms) for command in commands]
+
     def entry(self, command: bytes, wall_ms: int) -> bytes:
         """The entry of a client's command. Raises CommandError."""
         entry = entry_of(command, wall_ms)

@@ -39,13 +39,19 @@ class StoredRun:
 
 
 class Stored:
-    """The data a restart found. configuration: the snapshot's, or the first of a new group."""
+    """The data a restart found. configuration: the snapshot's, or the first of a new group.
 
-    __slots__ = ("configuration", "runs", "snapshot_index", "snapshot_term", "term", "vote")
+    term_before: of the entry before the first one; -1 if it is not known.
+    """
+
+    __slots__ = (
+        "configuration", "runs", "snapshot_index", "snapshot_term", "term", "term_before", "vote",
+    )  # fmt: skip
 
     def __init__(
         self, configuration: Configuration, term: int = 0, vote: str = "",
         snapshot_index: int = 0, snapshot_term: int = 0, runs: tuple[StoredRun, ...] = (),
+        term_before: int = -1,
     ) -> None:  # fmt: skip
         self.configuration = configuration
         self.term = term
@@ -53,6 +59,7 @@ class Stored:
         self.snapshot_index = snapshot_index
         self.snapshot_term = snapshot_term
         self.runs = runs
+        self.term_before = term_before
 
 
 class EntryLog:
@@ -82,10 +89,11 @@ class EntryLog:
         snapshot = stored.snapshot_index
         first = runs[0].first
         if first <= snapshot:
-            # The first entry becomes the base: its term is known, that of the entry before it is
-            # not.
+            # Unless the term of the entry before it is known, the first entry becomes the base.
             self.base_index, self.base_term = first, runs[0].term
-            self.last_index, self.last_term = first, runs[0].term
+            if stored.term_before >= 0:
+                self.base_index, self.base_term = first - 1, stored.term_before
+            self.last_index, self.last_term = self.base_index, self.base_term
         elif first != snapshot + 1:
             return False
         for run in runs:

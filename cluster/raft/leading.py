@@ -94,6 +94,11 @@ class Leading:
         return self._first
 
     @property
+    def is_refusing(self) -> bool:
+        """Whether proposals are refused, because of a transfer."""
+        return bool(self.transfer_to) or self.is_over
+
+    @property
     def has_committed(self) -> bool:
         """Whether an entry of this term is committed."""
         return self.state.commit >= self._first
@@ -110,7 +115,7 @@ class Leading:
 
     def propose(self, payloads: list[bytes]) -> int:
         """Append entries; return the index of the first one, or 0 during a transfer."""
-        if self.transfer_to or self.is_over:
+        if self.is_refusing:
             return 0
         return self._append(DATA, payloads)
 

@@ -31,8 +31,6 @@ from leveret.storage.group_log.entry_reader import EntryReader
 from leveret.storage.group_log.group_records import (
     CREATE,
     ENTRIES,
-    KIND,
-    NAME,
     RECEIVED,
     REMOVE,
     RESET,
@@ -44,7 +42,7 @@ from leveret.storage.group_log.group_records import (
     encode_item,
 )
 from leveret.storage.group_log.group_recovery import GroupRecovery
-from leveret.storage.group_log.group_state import GroupState, SnapshotName
+from leveret.storage.group_log.group_state import FoundRun, GroupState, SnapshotName
 from leveret.storage.log.large_records import LogRecord
 from leveret.storage.log.log_files import LogFile
 from leveret.storage.messages.formats import Record
@@ -98,17 +96,19 @@ class GroupLog:
     record. last_numbers: the number of the last record in each log file that has any, oldest file
     first. cover: brings the rows up to date so that a log file can be removed (rounds.py).
 
+    syncs_together: one sync is for the writes of all groups.
     recent_bytes: of the payloads that stay in memory; None if others remove them from there.
     """
 
-    name: ClassVar[str] = NAME
-    kinds: ClassVar[frozenset[int]] = frozenset({KIND})
     removing_kinds: ClassVar[frozenset[int]] = frozenset()
+    syncs_together: ClassVar[bool] = True
 
     def __init__(
         self, log: NodeLog, recovery: GroupRecovery, reader: EntryReader,
         recent_bytes: int | None = RECENT_BYTES,
     ) -> None:  # fmt: skip
+        self.name = recovery.records.name
+        self.kinds = recovery.kinds
         self._recent_bytes_max = recent_bytes
         self._log = log
         self._recovery = recovery
@@ -181,8 +181,11 @@ class GroupLog:
         self._pending.append(_Pending(state, item, encode_item(item, payloads or [])))
         self._log.write_later(sum(item.sizes))
 
-    def when_synced(self, waiter: Waiter, number: int) -> None:
-        """Call `waiter.confirm(number, None)` when all writes so far are on disk."""
+    def when_synced(self, waiter: Waiter, number: int, group: int) -> None:
+        """Call `waiter.confirm(number, None)` when all writes of a group so far are on disk.
+
+        If `syncs_together`, those of all groups are.
+        """
         self._log.when_safe(waiter, number, None)
 
     def take_records(self, file: LogFile, offset: int) -> list[LogRecord]:
@@ -190,7 +193,9 @@ class GroupLog:
         if not self._pending:
             return []
         pending, self._pending = self._pending, []
-        pieces, places = encode_group_record(self.number, [one.encoded for one in pending])
+        pieces, places = encode_group_record(
+            self._recovery.records, self.number, [one.encoded for one in pending]
+        )
         places = [offset + place for place in places]
         at = 0
         for state, item, encoded in pending:
@@ -202,6 +207,26 @@ class GroupLog:
         file.records += 1
         file.messages += len(places)
         return pieces
+
+    # After a restart
+
+    def found_runs(self, state: GroupState) -> list[FoundRun]:
+        """The entries of a group that a restart has found."""
+        return list(state.runs())
+
+    def term_before(self, state: GroupState) -> int:
+        """The term of the entry before the first one of a group; -1 if it is not known."""
+        return -1
+
+    def read_now(self, state: GroupState, index: int) -> bytes:
+        """The payload of an entry, for a caller that may wait for the disk. Raises StoreError."""
+        block = block_of(state.blocks, index)
+        assert block is not None, "the entry is one of those that were found"
+        return self.reader.read_now(block, index)
+
+    def lacks_reset(self, state: GroupState) -> bool:
+        """Whether a restart found a received snapshot, and the log was not yet reset after it."""
+        return state.lacks_reset
 
     # Payloads in memory
 

@@ -1,6 +1,6 @@
-"""The record of the node's log with the writes of all groups in one batch. Pure.
+"""The record of the node's log with the writes of all groups of a kind in one batch. Pure.
 
-It is a named record (formats.py). After the name, its head has
+It is a named record (formats.py): the name is that of the kind. After it, its head has
 
     number    u64       of the record; the next one has the next number
 
@@ -20,7 +20,8 @@ from leveret.storage.log.large_records import LARGE_BODIES_BYTES, LargeRecord, L
 from leveret.storage.messages.checksum import crc32
 from leveret.storage.messages.formats import FormatError, Record, encode_record, named_head
 
-NAME, KIND = "quorum queues", 17
+KIND = 17
+"""Of the records of quorum queues. Those of streams (stream_groups) have another one."""
 CREATE, REMOVE, TERM, ENTRIES, TRUNCATE, RESET, RECEIVED = 1, 2, 3, 4, 5, 6, 7
 CRC_BYTES = 4
 
@@ -31,6 +32,16 @@ _ENTRIES = struct.Struct("<QQBI")
 _RESET = struct.Struct("<QQQ")
 _RECEIVED = struct.Struct("<QQQQBI")
 _CRC = struct.Struct("<I")
+
+
+class RecordName(NamedTuple):
+    """The records of one kind of groups: the kind of their named records, and the name."""
+
+    kind: int
+    name: str
+
+
+QUORUM_RECORDS = RecordName(KIND, "quorum queues")
 
 
 class Item(NamedTuple):
@@ -107,7 +118,9 @@ class _LargeGroupRecord(LargeRecord):
         return [self._encode(), *_with_checksums(self._payloads)]
 
 
-def encode_group_record(number: int, items: list[EncodedItem]) -> tuple[list[LogRecord], list[int]]:
+def encode_group_record(
+    record: RecordName, number: int, items: list[EncodedItem]
+) -> tuple[list[LogRecord], list[int]]:
     """The pieces of a record, and the offset of each payload in it.
 
     The log joins all pieces of a batch. Payloads that are joined here were copied three times.
@@ -115,7 +128,7 @@ def encode_group_record(number: int, items: list[EncodedItem]) -> tuple[list[Log
     payloads = [payload for item in items for payload in item.payloads]
     content = _NUMBER.pack(number) + b"".join([item.head for item in items])
     body_bytes = sum(map(len, payloads)) + CRC_BYTES * len(payloads)
-    head = encode_record(KIND, named_head(NAME, content), body_bytes)
+    head = encode_record(record.kind, named_head(record.name, content), body_bytes)
     offset, offsets = len(head), []
     for payload in payloads:
         offsets.append(offset + CRC_BYTES)
@@ -141,12 +154,12 @@ def is_intact(data: bytes | memoryview, offset: int, size: int) -> bool:
     return found == crc32(data[offset : offset + size])
 
 
-def decode_group_record(record: Record) -> tuple[int, list[Item]]:
-    """The number of a record, and its items. Raises FormatError."""
+def decode_group_record(record: Record, name: str) -> tuple[int, list[Item]]:
+    """The number of a record of the groups with this name, and its items. Raises FormatError."""
     head = record.head
-    start = 1 + len(NAME)
-    if head[:start] != named_head(NAME, b""):
-        raise FormatError(f"it is not a record of {NAME!r}")
+    start = 1 + len(name)
+    if head[:start] != named_head(name, b""):
+        raise FormatError(f"it is not a record of {name!r}")
     try:
         number = int(_NUMBER.unpack_from(head, start)[0])
         place, items = start + _NUMBER.size, []

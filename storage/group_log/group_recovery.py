@@ -17,10 +17,10 @@ from leveret.storage.group_log.entry_blocks import Block, decode_blocks, encode_
 from leveret.storage.group_log.group_records import (
     CRC_BYTES,
     CREATE,
-    KIND,
-    NAME,
+    QUORUM_RECORDS,
     REMOVE,
     Item,
+    RecordName,
     decode_group_record,
     is_intact,
 )
@@ -54,14 +54,17 @@ class GroupRecovery:
     """The groups of a node, while `LogReader` reads their records. `end` is called after the last
     one.
 
-    groups: by number. number: of the next record. last_numbers: the number of the last record in
-    each log file that has any, oldest file first.
+    records: of its kind of groups. groups: by number. number: of the next record. last_numbers: the
+    number of the last record in each log file that has any, oldest file first.
     """
 
-    kinds = frozenset({KIND})
     removing_kinds: frozenset[int] = frozenset()
 
-    def __init__(self, rows: Rows, changes_files: bool = True) -> None:
+    def __init__(
+        self, rows: Rows, changes_files: bool = True, records: RecordName = QUORUM_RECORDS
+    ) -> None:
+        self.records = records
+        self.kinds = frozenset({records.kind})
         self.groups: dict[int, GroupState] = {}
         self.last_numbers: dict[int, int] = {}
         self.number = 1
@@ -87,13 +90,13 @@ class GroupRecovery:
 
     def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
         """Apply a record's items in their order. Returns a description of damage, or None."""
-        number, items = decode_group_record(record)
+        number, items = decode_group_record(record, self.records.name)
         self._settle(number)
         problem = None
         if number > self.number:
-            self._doubt_all(f"record {self.number} of {NAME} in the log is lost")
+            self._doubt_all(f"record {self.number} of {self.records.name} in the log is lost")
             problem = (
-                f"has record {number} of {NAME} at offset {record.offset}, and record "
+                f"has record {number} of {self.records.name} at offset {record.offset}, and record "
                 f"{self.number} before it is lost"
             )
         self.number = number
@@ -109,7 +112,10 @@ class GroupRecovery:
             return problem
         may_be_torn = record.offset >= torn_from(data)
         self._doubtful = _Doubtful(file, number, items, offsets, bad, may_be_torn)
-        return f"has {len(bad)} damaged entries of {NAME} in its record at offset {record.offset}"
+        return (
+            f"has {len(bad)} damaged entries of {self.records.name} in its record at offset "
+            f"{record.offset}"
+        )
 
     def _settle(self, number: int) -> None:
         """Drop the record with bad payloads if the next one has the same number: it was torn."""

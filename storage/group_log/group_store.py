@@ -9,12 +9,14 @@ started (`begin`) after that.
 
 import logging
 from pathlib import Path
+from typing import ClassVar
 
 from leveret.storage.disk.disk import Disk
 from leveret.storage.disk.file_reads import FileReads
 from leveret.storage.disk.worker import Worker
 from leveret.storage.group_log.entry_reader import EntryReader
 from leveret.storage.group_log.group_log import RECENT_BYTES, GroupLog
+from leveret.storage.group_log.group_records import QUORUM_RECORDS, RecordName
 from leveret.storage.group_log.group_recovery import GroupRecovery
 from leveret.storage.group_log.kept_files import KeptFiles
 from leveret.storage.group_log.rounds import Rounds, SnapshotSource
@@ -28,10 +30,13 @@ logger = logging.getLogger("leveret.store")
 
 
 class GroupStore:
-    """The stored groups of one node.
+    """The stored groups of one kind on one node.
 
-    log: writes and reads entries; it is a client of the node's log. rounds: exists from `begin` on.
+    records: those of this kind. log: writes and reads entries; it is a client of the node's log.
+    rounds: exists from `begin` on.
     """
+
+    records: ClassVar[RecordName] = QUORUM_RECORDS
 
     def __init__(
         self, directory: Path, log: Log, files: LogFiles, disk: Disk, reads: FileReads,
@@ -44,12 +49,20 @@ class GroupStore:
         self._worker = worker
         self._rows = Rows(directory, disk)
         self._kept = KeptFiles(directory, disk)
-        self._recovery = GroupRecovery(self._rows)
-        reader = EntryReader(files, self._kept, reads, disk)
-        self.log = GroupLog(log, self._recovery, reader, recent_bytes)
+        self._recent_bytes = recent_bytes
+        recovery = GroupRecovery(self._rows, records=self.records)
+        self.log = self._new_log(log, recovery, EntryReader(files, self._kept, reads, disk))
         self.rounds: Rounds
         self._source: SnapshotSource | None = None
         log.register(self.log)
+
+    def _new_log(self, log: Log, recovery: GroupRecovery, reader: EntryReader) -> GroupLog:
+        return GroupLog(log, recovery, reader, self._recent_bytes)
+
+    def _new_rounds(self, source: SnapshotSource) -> Rounds:
+        return Rounds(
+            self.log, self._node_log, self._files, self._rows, self._kept, self._worker, source
+        )
 
     async def free_space(self) -> None:
         """Free the space in kept files of entries that current snapshots would not need."""
@@ -74,11 +87,9 @@ class GroupStore:
         for state in self.log.groups.values():
             if state.damage:
                 logger.error(
-                    "the member of quorum queue group %d on this node cannot be used: %s",
-                    state.group, state.damage,
+                    "the member of group %d of %s on this node cannot be used: %s",
+                    state.group, self.log.name, state.damage,
                 )  # fmt: skip
-        self.rounds = Rounds(
-            self.log, self._node_log, self._files, self._rows, self._kept, self._worker, source
-        )
+        self.rounds = self._new_rounds(source)
         self.rounds.begin()
         self._source = source

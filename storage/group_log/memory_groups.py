@@ -7,12 +7,14 @@ was left then.
 
 import asyncio
 from pathlib import Path
+from typing import ClassVar
 
 from leveret.storage.contract.backing_queue import Waiter
 from leveret.storage.disk.disk import Disk
 from leveret.storage.group_log.entry_blocks import Block, block_of
 from leveret.storage.group_log.entry_reader import EntryReader
 from leveret.storage.group_log.group_log import GroupLog
+from leveret.storage.group_log.group_records import QUORUM_RECORDS, RecordName
 from leveret.storage.group_log.group_recovery import GroupRecovery
 from leveret.storage.group_log.rounds import Rounds, SnapshotSource
 from leveret.storage.group_log.rows import Key, Rows
@@ -28,16 +30,20 @@ class MemoryGroupStore:
     """
 
     batch = written = 1
+    records: ClassVar[RecordName] = QUORUM_RECORDS
     rounds: Rounds
 
     def __init__(self) -> None:
-        self.log = GroupLog(self, GroupRecovery(_NoRows()), _NoReader(), recent_bytes=None)
+        self.log = self._new_log(GroupRecovery(_NoRows(), records=self.records), _NoReader())
         self._loop = asyncio.get_running_loop()
         self._file = LogFile(1, Path())
         self._bytes = self._bytes_left = 0
         self._is_scheduled = False
         self._source: SnapshotSource
         self._giving_up: asyncio.Task[None] | None = None
+
+    def _new_log(self, recovery: GroupRecovery, reader: EntryReader) -> GroupLog:
+        return GroupLog(self, recovery, reader, recent_bytes=None)
 
     def begin(self, source: SnapshotSource) -> None:
         """Begin to write."""

@@ -5,6 +5,7 @@
     DIR/bodies/0000000001.bodies        the message store (message_store.py)
     DIR/transient/KEY/...               segments of queues that are not durable; removed at a start
     DIR/quorum/...                      snapshots of replicated quorum queues (group_store.py)
+    DIR/streams/...                     streams (stream_group_store.py)
 
 A queue's key is its storage id times 256, plus its priority level. The life of a store: `open`
 reads the log; `queue` restores the declared queues one by one; `all_restored` ends that and starts
@@ -61,6 +62,7 @@ from leveret.storage.store.removal import Removal
 from leveret.storage.store.restoring import Restorer
 from leveret.storage.store.store_figures import StoreFigures, store_figures
 from leveret.storage.store.sweeper import Sweeper
+from leveret.storage.stream_groups.stream_group_store import STREAMS, StreamGroupStore
 
 LOG, QUEUES, BODIES, TRANSIENT = "log", "queues", "bodies", "transient"
 CHECK_SECONDS = 1.0
@@ -79,8 +81,8 @@ class Store:
     wall_offset_ms: added to the broker's clock to get the wall clock. embed_below: a body
     with fewer bytes is kept in segments. keeps_reserve: disk space is kept for a full disk. reads:
     of messages, for callers in the event loop. disk_reads, disk_writes: messages that were read
-    from segments and written to them, those of deleted queues included. groups: of
-    quorum queues.
+    from segments and written to them, those of deleted queues included. groups: of quorum queues.
+    streams: their groups.
     """
 
     def __init__(
@@ -129,6 +131,9 @@ class Store:
         self.log.register(self.queue_log)
         self.groups = GroupStore(
             directory / QUORUM, self.log, self._log_files, self.disk, self.reads, self._page_worker
+        )
+        self.streams = StreamGroupStore(
+            directory / STREAMS, self.log, self._log_files, self.disk, self.reads, self._page_worker
         )
         self._looks = 0
         self._restorer = Restorer(self, directory / QUEUES, recovery.found)
@@ -357,11 +362,11 @@ class Store:
             queue.end_purges()
         await self.log.close()
         self._log_worker.stop()
+        self.streams.stop_writing()
         self._page_worker.stop()
         self._read_worker.stop()
         self._unsynced.close()
         for queue in self.pager.queues.values():
             queue.delta.close()
-        if self.groups is not None:
-            self.groups.close_files()
+        self.groups.close_files()
         self.bodies.close_files()

@@ -117,7 +117,7 @@ def _found(directory: Path, paths: SegmentPaths, disk: Disk) -> _Found:
     except SegmentHeadError as error:
         raise StreamDamaged(f"{paths.segment}: {error}") from error
     size = len(encode_head(head))
-    segment = Segment(directory, head.first_entry, head.first_offset, head.began_ms, size)
+    segment = Segment(directory, head, size)
     return _Found(segment, head)
 
 

@@ -10,28 +10,29 @@ from pathlib import Path
 from leveret.storage.disk.disk import Disk, StoreError
 from leveret.storage.stream_log.chunk_index import RECORD_BYTES, IndexRecord, decode_record
 from leveret.storage.stream_log.segment_files import SegmentPaths
+from leveret.storage.stream_log.segment_heads import SegmentHead
 
 
 class Segment:
     """A segment.
 
-    first_entry, first_offset: of its first chunk, or of the next one if it has none. began_ms: the
-    time of the first chunk. end_ms: that of the last one. count: its chunks. size_bytes: with its
-    head. written: how many of its chunks are in the files.
+    first_entry, first_offset: of its first chunk, or of the next one if it has none.
+    term_before: of the entry before this one; 0 if there was none. began_ms: the time of the first
+    chunk. end_ms: that of the last one. count: its chunks. size_bytes: with its head. written: how
+    many of its chunks are in the files.
     """
 
     __slots__ = (
         "began_ms", "count", "end_ms", "first_entry", "first_offset", "head_bytes", "paths",
-        "size_bytes", "unwritten", "written",
+        "size_bytes", "term_before", "unwritten", "written",
     )  # fmt: skip
 
-    def __init__(
-        self, directory: Path, first_entry: int, first_offset: int, began_ms: int, head_bytes: int
-    ) -> None:
-        self.paths = SegmentPaths(directory, first_offset)
-        self.first_entry = first_entry
-        self.first_offset = first_offset
-        self.began_ms = self.end_ms = began_ms
+    def __init__(self, directory: Path, head: SegmentHead, head_bytes: int) -> None:
+        self.paths = SegmentPaths(directory, head.first_offset)
+        self.first_entry = head.first_entry
+        self.first_offset = head.first_offset
+        self.term_before = head.runs[-1].term if head.runs else 0
+        self.began_ms = self.end_ms = head.began_ms
         self.head_bytes = self.size_bytes = head_bytes
         self.count = self.written = 0
         self.unwritten: list[IndexRecord] = []

@@ -108,6 +108,19 @@ class StreamLog:
         return self.segments[0].first_offset
 
     @property
+    def head(self) -> SegmentHead:
+        """The head with which another member's log begins as this one does."""
+        first = self.segments[0]
+        before = EntryRun(first.first_entry - 1, 1, first.term_before, 0)
+        runs = [before] if before.first else []
+        return SegmentHead(first.first_entry, first.first_offset, first.began_ms, runs)
+
+    @property
+    def end_ms(self) -> int:
+        """The time of the last chunk; 0 if there never was one."""
+        return self.segments[-1].end_ms
+
+    @property
     def size_bytes(self) -> int:
         """The size of its segments."""
         return sum(segment.size_bytes for segment in self.segments)
@@ -126,7 +139,7 @@ class StreamLog:
                 )
             assert kind == kind_of_entry(head.kind), "the type of a chunk tells its kind"
             self._append(chunk, head)
-        add(self.runs, first, len(chunks), term, kind)
+            add(self.runs, self.last_entry, 1, term, kind)
 
     def _append(self, chunk: bytes, head: ChunkHead) -> None:
         segment = self.segments[-1]
@@ -158,7 +171,7 @@ class StreamLog:
         return segment
 
     def _add_segment(self, head: SegmentHead, size: int) -> Segment:
-        segment = Segment(self._directory, head.first_entry, head.first_offset, head.began_ms, size)
+        segment = Segment(self._directory, head, size)
         self.segments.append(segment)
         return segment
 
@@ -209,12 +222,19 @@ class StreamLog:
         old, self.segments = self.segments[:count], self.segments[count:]
         self._steps.append(Remove(segment.paths for segment in old))
         remove_before(self.runs, self.first_entry)
+        first = self.first_entry
+        for entry in [entry for entry in self._recent if entry < first]:
+            self._recent_bytes -= len(self._recent.pop(entry))
 
     # Writing
 
     def add_step(self, step: Step) -> None:
         """Add a step after the gathered ones."""
         self._steps.append(step)
+
+    def drop_steps(self) -> None:
+        """Drop the gathered steps: the node has no files, and everything stays in memory."""
+        self._steps = []
 
     @property
     def has_steps(self) -> bool:
@@ -255,6 +275,19 @@ class StreamLog:
         return self.first_entry - 1
 
     # Reading
+
+    def is_in_memory(self, entry: int) -> bool:
+        """Whether an entry can be read without the disk."""
+        return entry in self._recent
+
+    def read_now(self, entry: int) -> bytes:
+        """Read an entry, for a caller that may wait for the disk. Raises as `read`."""
+        segment = self.segment_of(entry)
+        position = entry - segment.first_entry
+        if entry in self._recent:
+            return self._recent[entry]
+        end = segment.end_of_written if position + 1 == segment.written else 0
+        return self._read_chunks(segment, position, 1, end, 0)[0]
 
     def read(self, first: int, last: int, bytes_max: int) -> list[bytes]:
         """Consecutive entries from the first one on. There is at least one.

@@ -45,6 +45,9 @@ class StoredStream:
         self.problem: Exception | None = None
         self.is_writing = False
         self.is_removed = False
+        self.after: StoredStream | None = None
+        """An earlier stream in the same directory, which is being removed."""
+        self.successor: StoredStream | None = None
         self.waiting: list[Callback] = []
         """They wait for what the log has gathered."""
         self.in_batch: list[Callback] = []
@@ -73,6 +76,7 @@ class StreamStore:
         self._workers = workers
         self._loop = loop
         self._changed: dict[int, StoredStream] = {}
+        self._removing: dict[int, StoredStream] = {}
 
     # Life
 
@@ -109,6 +113,7 @@ class StreamStore:
         stream = self.streams.pop(group, None)
         if stream is not None:
             stream.is_removed = True
+            self._removing[group] = stream
             stream.waiting.clear()
             stream.in_batch.clear()
             stream.log.add_step(RemoveAll())
@@ -118,6 +123,9 @@ class StreamStore:
         files = StreamFiles(self._path(group), self._disk)
         worker = self._workers[group % len(self._workers)]
         stream = self.streams[group] = StoredStream(group, log, files, worker)
+        removing = self._removing.get(group)
+        if removing is not None:
+            stream.after, removing.successor = removing, stream
         return stream
 
     def _path(self, group: int) -> Path:
@@ -139,7 +147,7 @@ class StreamStore:
     def _end_turn(self) -> None:
         changed, self._changed = self._changed, {}
         for stream in changed.values():
-            if not stream.is_writing:
+            if not stream.is_writing and stream.after is None:
                 self._begin_batch(stream)
 
     def _begin_batch(self, stream: StoredStream) -> None:
@@ -175,3 +183,14 @@ class StreamStore:
         call_each(callbacks)
         if stream.log.has_steps or stream.waiting:
             self.write(stream)
+        elif stream.is_removed:
+            self._is_gone(stream)
+
+    def _is_gone(self, stream: StoredStream) -> None:
+        """The files of a removed stream are gone: a later one with its number begins."""
+        if self._removing.get(stream.group) is stream:
+            del self._removing[stream.group]
+        successor = stream.successor
+        if successor is not None:
+            successor.after = None
+            self.write(successor)

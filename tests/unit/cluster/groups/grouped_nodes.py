@@ -69,8 +69,8 @@ class KeepingMachine:
         effects, self._effects = self._effects, []
         return effects
 
-    def entry(self, data, wall_ms):
-        return data
+    def entries(self, commands, wall_ms, term):
+        return commands
 
     def attach(self, sender, seen, received):
         kept = [("kept", index) for index in self.kept if index > received.get(0, 0)]
@@ -181,15 +181,7 @@ class GroupedNode:
         self.files = LogFiles(directory / "log", disk, file_bytes)
         self.node_log = Log(self.files, disk, self._workers[0], loop, lambda: None)
         reads = FileReads(disk, self._workers[2])
-        self.store = GroupStore(
-            directory / QUORUM,
-            self.node_log,
-            self.files,
-            disk,
-            reads,
-            self._workers[1],
-            recent_bytes=60_000,
-        )
+        self.store = self.new_store(directory, disk, reads)
         self.retirement = Retirement(self.node_log, self.files, disk, self._workers[1])
         self.node_log.file_filled = self._file_filled
         reader = LogReader(directory / "log", disk, self.node_log.clients)
@@ -205,6 +197,17 @@ class GroupedNode:
         self.groups = Groups(name, self.links, self.store, kind, clock, Random(name).random)
         self._retiring = self.retirement_error = None
         self.groups.begin()
+
+    def new_store(self, directory, disk, reads):
+        return GroupStore(
+            directory / QUORUM,
+            self.node_log,
+            self.files,
+            disk,
+            reads,
+            self._workers[1],
+            recent_bytes=60_000,
+        )
 
     async def start(self):
         await self.links.start()
@@ -252,6 +255,8 @@ class GroupedNode:
 class GroupedNodes:
     """Three nodes, linked with each other. disks: by node; a node without has an ordinary one."""
 
+    node_class = GroupedNode
+
     def __init__(self, directory, file_bytes=FILE_BYTES_MAX, kind=None, disks=None):
         self.directory = directory
         self.file_bytes = file_bytes
@@ -275,7 +280,7 @@ class GroupedNodes:
         return iter(self.by_name.values())
 
     async def start(self, name):
-        node = GroupedNode(
+        node = self.node_class(
             name, self.directory / name, self.ports, self.file_bytes, self.kind,
             self.disks.get(name),
         )  # fmt: skip

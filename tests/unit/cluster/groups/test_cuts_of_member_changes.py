@@ -30,7 +30,7 @@ class Cut:
             self._index = index
             self._count -= 1
             if self._count == 0 and self._is_synced:
-                self._node.groups.log.when_synced(self, 0)
+                self._node.groups.log.when_synced(self, 0, 1)
             elif self._count == 0:
                 self._node.node_log.failure = RuntimeError("the power is cut")
                 self.confirm(0, None)

@@ -1,0 +1,119 @@
+"""The groups of streams: three members on real links and real files."""
+
+import pytest
+
+from tests.patience import until
+from tests.unit.cluster.groups.grouped_nodes import NAMES
+from tests.unit.cluster.streams.stream_nodes import StreamClient, StreamNodes
+
+A, B, C = NAMES
+BODIES = [b"message %d" % number for number in range(30)]
+
+
+@pytest.fixture
+async def nodes(tmp_path):
+    async with StreamNodes(tmp_path) as nodes:
+        yield nodes
+
+
+async def published(client, bodies):
+    for body in bodies:
+        client.publish(body)
+    await until(lambda: client.is_done)
+
+
+async def test_what_is_published_is_on_all_members(nodes):
+    await nodes.create([1])
+    client = StreamClient(nodes.by_name[A], 1)
+    await published(client, BODIES)
+    await nodes.equal([1])
+    assert nodes.messages(1) == [BODIES, BODIES, BODIES]
+
+
+async def test_a_restart_of_all_nodes_finds_everything(nodes):
+    await nodes.create([1, 2])
+    client = StreamClient(nodes.by_name[A], 1)
+    client.store_offset(b"reader", 7)
+    await published(client, BODIES)
+    for name in NAMES:
+        await nodes.kill(name)
+    for name in NAMES:
+        await nodes.start(name)
+    await nodes.led([1, 2])
+    await published(StreamClient(nodes.by_name[A], 1, sender=2), [b"later"])
+    await nodes.equal([1, 2])
+    assert nodes.messages(1) == [[*BODIES, b"later"]] * 3
+    assert nodes.messages(2) == [[], [], []]
+    machine = nodes.by_name[B].groups.members[1].machine
+    assert machine.stream.offsets == {b"reader": 7}
+
+
+async def test_the_next_leader_goes_on_and_nothing_is_twice(nodes):
+    await nodes.create([1])
+    await nodes.led([1])
+    leader = nodes.leader(1).name
+    others = [name for name in NAMES if name != leader]
+    client = StreamClient(nodes.by_name[others[0]], 1)
+    await published(client, BODIES[:10])
+    for body in BODIES[10:20]:
+        client.publish(body)
+    await nodes.kill(leader)
+    for body in BODIES[20:]:
+        client.publish(body)
+    await until(lambda: client.is_done)
+    await nodes.start(leader)
+    await until(lambda: nodes.messages(1) == [BODIES] * 3)
+
+
+async def test_a_named_publishers_messages_are_stored_once(nodes):
+    await nodes.create([1])
+    client = StreamClient(nodes.by_name[A], 1)
+    client.publish(b"one", b"two", publisher=b"p", sequences=(1, 2))
+    client.publish(b"two", b"three", publisher=b"p", sequences=(2, 3))
+    await until(lambda: client.is_done)
+    await nodes.kill(nodes.leader(1).name)
+    client = StreamClient(next(iter(nodes)), 1, sender=2)
+    client.publish(b"three", b"four", publisher=b"p", sequences=(3, 4))
+    await until(lambda: client.is_done)
+    await nodes.equal([1])
+    assert nodes.messages(1) == [[b"one", b"two", b"three", b"four"]] * 2
+
+
+async def test_a_member_that_was_away_gets_what_it_lacks(nodes):
+    await nodes.create([1])
+    client = StreamClient(nodes.by_name[A], 1)
+    await published(client, BODIES[:5])
+    await nodes.equal([1])
+    await nodes.kill(C)
+    await published(client, BODIES[5:])
+    await nodes.start(C)
+    await until(lambda: nodes.messages(1) == [BODIES] * 3)
+
+
+async def test_a_removed_stream_leaves_no_files(nodes):
+    await nodes.create([1, 2])
+    await published(StreamClient(nodes.by_name[A], 1), BODIES)
+    for node in nodes:
+        node.groups.remove(1)
+    await until(
+        lambda: (
+            [
+                sorted(path.name for path in (nodes.directory / name / "streams/logs").iterdir())
+                for name in NAMES
+            ]
+            == [["2"]] * 3
+        )
+    )
+    await published(StreamClient(nodes.by_name[A], 2), BODIES)
+
+
+async def test_a_stream_that_is_created_again_is_empty(nodes):
+    await nodes.create([1])
+    await published(StreamClient(nodes.by_name[A], 1), BODIES)
+    for node in nodes:
+        node.groups.remove(1)
+        node.groups.create(1, NAMES)
+    client = StreamClient(nodes.by_name[A], 1, sender=2)
+    await published(client, [b"new"])
+    await nodes.equal([1])
+    assert nodes.messages(1) == [[b"new"]] * 3
