@@ -90,7 +90,7 @@ class StreamGroupMachine:
         return 0
 
     def tick(self, wall_ms: int) -> bytes:
-        """Nobody asks for a tick."""
+        """There is none."""
         raise AssertionError("a stream has no ticks")
 
     def answer(self, question: bytes) -> bytes:
@@ -145,7 +145,7 @@ class StreamGroupMachines:
 
 
 def _nothing(entry: int) -> None:
-    """Nobody reads the stream here."""
+    """No client watches the stream here."""
 
 
 _ENCODER = msgspec.msgpack.Encoder()

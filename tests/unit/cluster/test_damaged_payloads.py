@@ -20,10 +20,12 @@ from leveret.cluster.links.services import (
     REPLIES_SERVICE,
     RPC_SERVICE,
     SERVICE_NAMES,
+    STREAMS_SERVICE,
 )
 from leveret.cluster.metadata.messages import SubmissionId, Submit, encode
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.cluster.rpc.direct_replies import RemoteReplies
+from leveret.cluster.streams.stream_machines import StreamGroupMachines
 from leveret.storage.log.log_files import FILE_BYTES_MAX
 from tests.linked_nodes import LinkEnd, LinkServices
 from tests.linked_rpc import linked
@@ -31,6 +33,7 @@ from tests.unit.cluster.groups.grouped_nodes import NAMES, GroupedNode, KeepingK
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
 from tests.unit.cluster.node_status.test_limited_counts import OneNode as CountingNode
 from tests.unit.cluster.node_status.test_node_states import OneNode as StatedNode
+from tests.unit.cluster.streams.stream_nodes import StreamNode
 from tests.unit.cluster.test_replicated_declarations import Cluster
 
 A, B = "a@host", "b@host"
@@ -132,8 +135,11 @@ def test_declarations_are_found_damaged(cluster):
     assert refused(lambda: (cluster.nodes["b"].log, to_b.back)) > 500
 
 
-async def test_groups_find_it_damaged(tmp_path):
-    node, end = GroupedNode(NAMES[0], tmp_path, {}, FILE_BYTES_MAX, KeepingKind()), LinkEnd(B)
+@pytest.mark.parametrize(
+    ("node_class", "kind"), [(GroupedNode, KeepingKind), (StreamNode, StreamGroupMachines)]
+)
+async def test_groups_find_it_damaged(tmp_path, node_class, kind):
+    node, end = node_class(NAMES[0], tmp_path, {}, FILE_BYTES_MAX, kind()), LinkEnd(B)
     await node.start()
     node.groups.peer_up(end)
     assert refused(lambda: (node.groups, end)) > 500
@@ -141,7 +147,7 @@ async def test_groups_find_it_damaged(tmp_path):
 
 
 def test_all_services_are_tried():
-    assert {*MADE, METADATA_SERVICE, GROUPS_SERVICE} == set(SERVICE_NAMES)
+    assert {*MADE, METADATA_SERVICE, GROUPS_SERVICE, STREAMS_SERVICE} == set(SERVICE_NAMES)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ class StreamNodes(GroupedNodes):
 
 
 def messages(node, group):
-    """The committed messages of a member, in the order of their offsets; it has to have them all."""
+    """The committed messages of a member, in the order of their offsets, without a gap."""
     log, member = node.log(group), node.groups.members[group]
     found = []
     offset = log.first_offset
@@ -69,7 +69,10 @@ def messages(node, group):
 
 
 class StreamClient:
-    """A client: publishes bodies, and sends again what is not applied. applied: its last command."""
+    """A client: publishes bodies, and sends again what is not applied.
+
+    applied: its last command in the log.
+    """
 
     def __init__(self, node, group, sender=1):
         self.sender = sender
