@@ -15,8 +15,8 @@ from leveret.cluster.node.replicated_kinds import NodeParts, serve_kinds
 from leveret.cluster.placement.replicated_kind import ReplicatedKinds
 from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
-from leveret.cluster.quorum.queue_groups.node_states import KnownRuns
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.cluster.replicated_queues.known_runs import KnownRuns
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.metadata.metadata_rows import Definitions
 from leveret.storage.metadata.metadata_sync import MetadataSync

@@ -5,7 +5,7 @@ from typing import Protocol
 from leveret.cluster.links.links import Links
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.node_status.node_states import NodeStates
-from leveret.cluster.quorum.queue_groups.node_states import KnownRuns
+from leveret.cluster.replicated_queues.known_runs import KnownRuns
 
 
 class ClusteredNode(Protocol):

@@ -11,8 +11,8 @@ from leveret.broker.services.services import Services
 from leveret.cluster.links.services import ServiceRegistry
 from leveret.cluster.placement.replicated_kind import ReplicatedKind, ReplicatedKinds
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
-from leveret.cluster.quorum.queue_groups.cluster_state import ClusterState
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
+from leveret.cluster.replicated_queues.cluster_state import ClusterState
 from leveret.storage.metadata.metadata_rows import Definitions
 from leveret.storage.store.store import Store
 

@@ -37,7 +37,7 @@ from leveret.cluster.metadata.member_records import CLUSTER_NODE
 from leveret.cluster.metadata.messages import LogEntry, View, ViewId, ViewMember, ViewStart
 from leveret.cluster.metadata.operations import decode_all, encode_all
 from leveret.cluster.mirrors import record_changes
-from leveret.cluster.quorum import membership_record
+from leveret.cluster.replicated_queues import membership_record
 from leveret.storage.metadata.metadata_rows import Definitions, ParameterRow
 
 Names = Mapping[str, str]

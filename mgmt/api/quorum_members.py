@@ -10,8 +10,8 @@ from aiohttp import web
 from leveret.broker.queues.contract.queue_kind import QUORUM
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.patterns import Pattern
-from leveret.cluster.quorum.queue_groups.membership import ChangeRefused, Membership
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
+from leveret.cluster.replicated_queues.membership import ChangeRefused, Membership
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, not_found
 from leveret.mgmt.api.replicated_queues import pattern_of

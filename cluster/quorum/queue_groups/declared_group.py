@@ -13,7 +13,6 @@ from leveret.broker.runtime.names import QUEUE, resource
 from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.groups.groups import Groups
 from leveret.cluster.groups.uses import GroupUse
-from leveret.cluster.groups.wanted_members import WantedMembers
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.cluster.quorum.machine.commands import (
     Command,
@@ -23,7 +22,6 @@ from leveret.cluster.quorum.machine.commands import (
     entry_of,
 )
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
-from leveret.cluster.quorum.membership_record import QuorumRecord
 from leveret.cluster.quorum.queue_group import QueueGroup
 from leveret.cluster.quorum.queue_groups.dead_letters import LeaderDeadLetters
 from leveret.cluster.quorum.queue_groups.machine_options import (
@@ -32,46 +30,26 @@ from leveret.cluster.quorum.queue_groups.machine_options import (
     machine_options,
 )
 from leveret.cluster.quorum.queue_machines import QueueMachine
+from leveret.cluster.replicated_queues.membership_record import MembersRecord
+from leveret.cluster.replicated_queues.replicated_queue import ReplicatedQueue
 
 logger = logging.getLogger("leveret.queue")
 
 
-class DeclaredGroup:
-    """One queue. queue, use, letters: exist from `begin` on. record: its members; see `set_record`.
-
-    lost: the name of the member that this node did not find when it started. lost_by_others: the
-    members that other nodes have reported as lost, or as empty, while this one did not lead.
-    waits_for_node: the member here can continue alone, if the other member's node is removed from
-    the cluster. stuck_since_ms: when most of the voters were found to be lost, or no members by the
-    record; 0 if they are not, -1 if this was logged.
-    """
+class DeclaredGroup(ReplicatedQueue):
+    """One quorum queue. letters: exist from `begin` on, as its queue and its use."""
 
     queue: QuorumQueueClient
-    use: GroupUse
     letters: LeaderDeadLetters
 
     def __init__(
-        self, group: int, name: str, rules: Rules, record: QuorumRecord, groups: Groups,
-        ended: Callable[[int, bool], object], *, is_new: bool,
+        self, group: int, vhost: str, name: str, rules: Rules, record: MembersRecord,
+        groups: Groups, ended: Callable[[int, bool], object], *, is_new: bool,
     ) -> None:  # fmt: skip
-        """name: of the queue, for the log. ended: called with the group when the client has ended,
-        and whether it is deleted. is_new: the queue was not found by a restart.
-        """
-        self.is_new = is_new
-        self.group = group
-        self.name = name
-        self.node = groups.node
+        super().__init__(group, vhost, name, record, groups, ended, is_new=is_new)
         self.declared_at_s = groups.wall_ms() / 1000
-        self._times_served = 0
         self._proposed: Options | None = None
-        self.lost = ""
-        self.lost_by_others: set[str] = set()
-        self.waits_for_node = False
-        self.stuck_since_ms = 0
-        self.set_record(record)
         self._rules = rules
-        self._groups = groups
-        self._ended = ended
         self._service: QueueGroup | None = None
         self._demand: Demand | None = None
 
@@ -79,14 +57,6 @@ class DeclaredGroup:
         """The service that the client uses."""
         service = self._service = QueueGroup(self)
         return service
-
-    def set_record(self, record: QuorumRecord) -> None:
-        """Set the members that the queue should have."""
-        self.record = record
-        self.wanted = WantedMembers(
-            record.names(are_voters=True), record.names(are_voters=False), record.next_number,
-            record.forced_from,
-        )  # fmt: skip
 
     def begin(self, queue: QuorumQueueClient, use: GroupUse, letters: LeaderDeadLetters) -> None:
         """Set the parts of the queue, which is declared now."""
@@ -133,15 +103,21 @@ class DeclaredGroup:
     def end(self, is_deleted: bool) -> None:
         """End: the queue is deleted, or the node stops."""
         self.letters.end()
-        self._ended(self.group, is_deleted)
+        super().end(is_deleted)
+
+    def lacked(self, index: int) -> tuple[int, int]:
+        """The messages that are only in later entries, and their bytes, if this node leads."""
+        member = self.member
+        if member is None or member.raft.leading is None:
+            return 0, 0
+        return machine_of(member).messages.ready.after(index)
 
     # The member
 
     def begins_to_lead(self, member: GroupMember) -> bool:
         """The member serves clients. Returns whether it has just started to."""
-        if self._times_served == member.times_served:
+        if not super().begins_to_lead(member):
             return False
-        self._times_served = member.times_served
         self._proposed = machine_of(member).messages.options
         self._propose_options(member)
         self._log_default(member)

@@ -6,8 +6,6 @@ get no new ones.
 """
 
 from collections.abc import Iterable
-from enum import Enum
-from typing import NamedTuple
 
 from leveret.cluster.quorum.machine.commands import (
     Command,
@@ -16,31 +14,7 @@ from leveret.cluster.quorum.machine.commands import (
     NodeDown,
 )
 from leveret.cluster.quorum.machine.senders import Sender
-
-
-class RunState(Enum):
-    """The state of one incarnation of a node."""
-
-    LINKED = 1
-    CUT_OFF = 2
-    ENDED = 3
-
-
-class KnownRuns(NamedTuple):
-    """The incarnations of nodes, by name. linked: of nodes that this one has links to, and its own.
-
-    running: of the nodes that run, from the view of the cluster.
-    """
-
-    linked: dict[str, int]
-    running: dict[str, int]
-
-    def state(self, node: str, incarnation: int) -> RunState:
-        """The state of one incarnation."""
-        if self.linked.get(node) == incarnation:
-            return RunState.LINKED
-        is_running = node not in self.linked and self.running.get(node) == incarnation
-        return RunState.CUT_OFF if is_running else RunState.ENDED
+from leveret.cluster.replicated_queues.known_runs import KnownRuns, RunState
 
 
 def node_commands(senders: Iterable[Sender], runs: KnownRuns, changed: str = "") -> list[Command]:

@@ -37,7 +37,6 @@ from leveret.cluster.quorum.machine.commands import (
     entry_of,
     runs_of,
 )
-from leveret.cluster.quorum.membership_record import decode_record, placed
 from leveret.cluster.quorum.queue_groups.older_messages import (
     FRONT_LEVEL,
     LETTERS_LEVEL,
@@ -45,6 +44,7 @@ from leveret.cluster.quorum.queue_groups.older_messages import (
     older_message,
 )
 from leveret.cluster.remote_queues.message_runs import RunWriter
+from leveret.cluster.replicated_queues.membership_record import decode_record, placed
 from leveret.storage.contract.backing_queue import BackingQueue, BeingRead
 from leveret.storage.metadata.metadata import Metadata
 from leveret.storage.metadata.metadata_rows import Definitions, QueueRow

@@ -24,17 +24,6 @@ from leveret.cluster.quorum.machine.commands import (
     encode_command,
 )
 from leveret.cluster.quorum.machine.effects import Applied, Outcome, Result, TimedOut
-from leveret.cluster.quorum.membership_record import (
-    AddMember,
-    RecordError,
-    RefusedChange,
-    RenameNode,
-    changed,
-    decode_change,
-    decode_record,
-    encode,
-    new_record,
-)
 from leveret.cluster.quorum.queue_machines import (
     FIGURES,
     FiguresError,
@@ -48,6 +37,17 @@ from leveret.cluster.raft.configuration import (
     encode_configuration,
 )
 from leveret.cluster.raft.messages import AskVote, MessageError, decode_message, encode_message
+from leveret.cluster.replicated_queues.membership_record import (
+    AddMember,
+    RecordError,
+    RefusedChange,
+    RenameNode,
+    changed,
+    decode_change,
+    decode_record,
+    encode,
+    new_record,
+)
 
 RECORD = new_record(("a@host", "b@host"))
 

@@ -7,13 +7,15 @@ from leveret.broker.declarations.values import ChangePlacement
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
-from leveret.cluster.quorum.member_placement import (
+from leveret.cluster.quorum.group_sizes import group_size
+from leveret.cluster.quorum.quorum_factory import QuorumFactory
+from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.cluster.replicated_queues.member_placement import (
     NodeLoad,
-    group_size,
     leader_node,
     member_nodes,
 )
-from leveret.cluster.quorum.membership_record import (
+from leveret.cluster.replicated_queues.membership_record import (
     AddMember,
     RemoveMember,
     ReplaceMember,
@@ -21,8 +23,6 @@ from leveret.cluster.quorum.membership_record import (
     encode,
     new_record,
 )
-from leveret.cluster.quorum.quorum_factory import QuorumFactory
-from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.storage.messages.addresses import Addresses
 from tests.unit.broker.queues.fakes import FakeVhost, specified
 from tests.unit.cluster.quorum.group_of_one import GroupOfOne

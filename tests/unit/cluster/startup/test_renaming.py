@@ -31,8 +31,8 @@ from leveret.cluster.metadata.messages import (
 from leveret.cluster.metadata.operations import decode_all, encode_all
 from leveret.cluster.mirrors import mirror_record
 from leveret.cluster.mirrors.record_changes import encode
-from leveret.cluster.quorum import membership_record
-from leveret.cluster.quorum.membership_record import new_record
+from leveret.cluster.replicated_queues import membership_record
+from leveret.cluster.replicated_queues.membership_record import new_record
 from leveret.cluster.startup.renaming import changed_rows, old_name
 from leveret.storage.metadata.metadata_rows import Definitions, ParameterRow, QueueRow
 

@@ -10,9 +10,9 @@ from leveret.broker.config import Config
 from leveret.broker.declarations.values import PutQueue
 from leveret.broker.registry.stored import declarations
 from leveret.broker.runtime.pending import Answer
-from leveret.cluster.quorum.membership_record import decode_record
 from leveret.cluster.quorum.queue_groups.older_messages import DEATH, LETTERS_LEVEL, RETURNS
 from leveret.cluster.quorum.queue_groups.taking_over import LIFE_MS_MIN, TakingOver
+from leveret.cluster.replicated_queues.membership_record import decode_record
 from leveret.storage.messages.message import Address, Message
 from leveret.storage.messages.message_run import run_of
 from leveret.storage.metadata.metadata import SqliteMetadata

@@ -6,9 +6,14 @@ from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.declarations.values import PutPlacement
 from leveret.broker.registry import stored
-from leveret.cluster.quorum.membership_record import UNREADABLE, AddMember, encode, rename
-from leveret.cluster.quorum.queue_groups.membership import ChangeRefused
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
+from leveret.cluster.replicated_queues.membership import ChangeRefused
+from leveret.cluster.replicated_queues.membership_record import (
+    UNREADABLE,
+    AddMember,
+    encode,
+    rename,
+)
 from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.storage.metadata.metadata_rows import QueueRow
 from tests.patience import until

@@ -1,4 +1,4 @@
-"""The members of a quorum queue for operators: the field `raft` of the API.
+"""The members of a queue for operators: the field `raft` of the API.
 
 Every node knows which nodes have members, and the state of its own member. The leader's node also
 knows the progress of the others. Management combines the answers of all nodes (mgmt/views/raft.py).
@@ -6,23 +6,23 @@ As in RabbitMQ, a member is shown as `nodedown` if its node does not run, and as
 node has not answered or does not have the member.
 """
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from typing import Any
 
 from leveret.broker.queues.contract.status import RaftFigures
 from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.groups.uses import GroupUse
 from leveret.cluster.groups.wanted_members import node_of
-from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
-from leveret.cluster.quorum.membership_record import UNREADABLE, QuorumRecord
 from leveret.cluster.raft.configuration import Configuration, Membership
 from leveret.cluster.raft.progress import PROBING, SNAPSHOT, Progress
 from leveret.cluster.raft.status import MemberProgress, MemberStatus, status
+from leveret.cluster.replicated_queues.membership_record import UNREADABLE, MembersRecord
 
 MACHINE_VERSION = 1
 NODE_DOWN, NO_PROCESS = "nodedown", "noproc"
 RAFT_STATES = {"pre_candidate": "pre_vote"}
 """RabbitMQ's names of roles, where they differ."""
+Lacked = Callable[[int], tuple[int, int]]
 DAMAGED = "damaged"
 RECEIVES_SNAPSHOT = "receive_snapshot"
 NOT_LED = "the queue has no leader"
@@ -33,15 +33,17 @@ MOST_LOST = (
 
 
 def raft(
-    record: QuorumRecord,
+    record: MembersRecord,
     use: GroupUse,
     member: GroupMember | None,
-    machine: QuorumMachine | None,
+    lacked: Lacked,
     running: Set[str],
     *,
     is_stuck: bool,
 ) -> dict[str, Any]:
     """The members of a queue, from the knowledge of this node. member: its own.
+
+    lacked: the messages that are only in entries after one, and their bytes, if this node leads.
 
     is_stuck: too many members are lost for a leader.
     """
@@ -51,10 +53,10 @@ def raft(
         found = status(member.raft)
         reason = reason and (MOST_LOST if is_stuck else _why(found) or reason)
         shown[member.me] |= _own(member, found)
-        if machine is not None and member.raft.leading is not None:
+        if member.raft.leading is not None:
             for one in found.progress:
                 if one.member in shown:
-                    shown[one.member] |= _of_leader(one, found, machine)
+                    shown[one.member] |= _of_leader(one, found, lacked)
     return {
         "leader": use.leader or None,
         "term": use.term,
@@ -63,7 +65,7 @@ def raft(
     }
 
 
-def raft_figures(member: GroupMember, record: QuorumRecord, use: GroupUse) -> RaftFigures:
+def raft_figures(member: GroupMember, record: MembersRecord, use: GroupUse) -> RaftFigures:
     """The figures of a member on this node, for metrics."""
     state, leading = member.raft.state, member.raft.leading
     lacks = {}
@@ -103,17 +105,17 @@ def _own(member: GroupMember, found: MemberStatus) -> dict[str, Any]:
     }
 
 
-def _of_leader(one: MemberProgress, found: MemberStatus, machine: QuorumMachine) -> dict[str, Any]:
+def _of_leader(one: MemberProgress, found: MemberStatus, lacked: Lacked) -> dict[str, Any]:
     """The leader's knowledge of another member."""
-    lag = _lag(one, found, machine) if _is_known(one) else None
+    lag = _lag(one, found, lacked) if _is_known(one) else None
     return {"membership": _membership(one.member, found.configuration), "lag": lag}
 
 
-def _lag(one: MemberProgress, found: MemberStatus, machine: QuorumMachine) -> dict[str, Any]:
+def _lag(one: MemberProgress, found: MemberStatus, lacked: Lacked) -> dict[str, Any]:
     """The entries that a member has not acknowledged."""
     messages, octets = (0, 0)
     if one.match < found.commit:
-        messages, octets = machine.messages.ready.after(one.match)
+        messages, octets = lacked(one.match)
     return {
         "entries": max(0, found.last_index - one.match),
         "messages": messages,

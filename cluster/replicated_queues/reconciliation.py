@@ -12,14 +12,14 @@ The target is the highest of `target_group_size`, the policy's `target-group-siz
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from leveret.broker.config.cluster_settings import MembershipReconciliation
 from leveret.broker.runtime.clock import Clock, Timer
-from leveret.cluster.quorum.member_placement import NodeLoad
-from leveret.cluster.quorum.queue_groups.declared_group import DeclaredGroup
-from leveret.cluster.quorum.queue_groups.membership import ChangeRefused, Membership
+from leveret.cluster.replicated_queues.member_placement import NodeLoad
+from leveret.cluster.replicated_queues.membership import ChangeRefused, Membership
+from leveret.cluster.replicated_queues.replicated_queue import ReplicatedQueue
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -30,10 +30,10 @@ class NodesAndTargets(Protocol):
     def loads(self) -> list[NodeLoad]:
         """All nodes of the cluster."""
 
-    def led_here(self) -> list[DeclaredGroup]:
+    def led_here(self) -> Sequence[ReplicatedQueue]:
         """The queues that this node leads."""
 
-    def target_size(self, queue: DeclaredGroup) -> int:
+    def target_size(self, declared: ReplicatedQueue) -> int:
         """How many members a queue should have by its policies and arguments; 0: any number."""
 
 
@@ -115,13 +115,13 @@ class Reconciliation:
             await asyncio.sleep(0)
         return has_changed
 
-    async def _reconcile(self, queue: DeclaredGroup) -> bool:
+    async def _reconcile(self, queue: ReplicatedQueue) -> bool:
         settings = self._settings
         target = max(settings.target_group_size, self._nodes.target_size(queue))
         needed = missing(queue.record.nodes, self._nodes.loads(), target, removes=settings.removes)
         if needed is None:
             return False
-        vhost, name = queue.queue.vhost_name, queue.queue.name
+        vhost, name = queue.vhost, queue.queue.name
         try:
             if needed.is_added:
                 await self._membership.add(vhost, name, needed.node)

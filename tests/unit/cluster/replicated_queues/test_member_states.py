@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
-from leveret.cluster.quorum.membership_record import new_record
-from leveret.cluster.quorum.queue_groups.member_states import raft, raft_figures
+from leveret.cluster.replicated_queues.member_states import raft, raft_figures
+from leveret.cluster.replicated_queues.membership_record import new_record
 from leveret.mgmt.ctl.quorum_queues import remarks
 from tests.unit.cluster.raft.raft_by_hand import RaftByHand
 

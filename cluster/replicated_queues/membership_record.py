@@ -22,7 +22,7 @@ IDENTITY_BITS = 61
 """The number of a group is not 0."""
 
 
-class QuorumMember(msgspec.Struct, frozen=True, array_like=True):
+class RecordedMember(msgspec.Struct, frozen=True, array_like=True):
     """A member. node: where it is. is_voter: it may vote once it has caught up.
 
     first_node: the name of the node when the member was added, if the node was renamed since.
@@ -39,14 +39,14 @@ class QuorumMember(msgspec.Struct, frozen=True, array_like=True):
         return f"{self.first_node or self.node}/{self.number}"
 
 
-class QuorumRecord(msgspec.Struct, frozen=True, array_like=True):
+class MembersRecord(msgspec.Struct, frozen=True, array_like=True):
     """The members, in the order in which they were added. next_number: of the next member.
 
     forced_from: a forced recovery has removed the members with lower numbers that are not in the
     record; their data must not be used. first_members: how many the queue was declared with.
     """
 
-    members: tuple[QuorumMember, ...]
+    members: tuple[RecordedMember, ...]
     next_number: int
     forced_from: int = 0
     first_members: int = 0
@@ -65,15 +65,15 @@ class QuorumRecord(msgspec.Struct, frozen=True, array_like=True):
         """The names of the members that should be voters, or of the others."""
         return tuple([one.name for one in self.members if one.is_voter is are_voters])
 
-    def of_node(self, node: str) -> QuorumMember | None:
+    def of_node(self, node: str) -> RecordedMember | None:
         """The member on a node."""
         return next((member for member in self.members if member.node == node), None)
 
-    def named(self, name: str) -> QuorumMember | None:
+    def named(self, name: str) -> RecordedMember | None:
         """The member with a name."""
         return next((member for member in self.members if member.name == name), None)
 
-    def member(self, number: int) -> QuorumMember | None:
+    def member(self, number: int) -> RecordedMember | None:
         """The member with a number."""
         return next((member for member in self.members if member.number == number), None)
 
@@ -82,22 +82,22 @@ class QuorumRecord(msgspec.Struct, frozen=True, array_like=True):
         member = self.of_node(node)
         return 0 if member is None else member.number
 
-    def with_member(self, node: str, *, is_voter: bool = True) -> "QuorumRecord":
+    def with_member(self, node: str, *, is_voter: bool = True) -> "MembersRecord":
         """The record with a new member on a node."""
-        added = QuorumMember(self.next_number, node, is_voter)
+        added = RecordedMember(self.next_number, node, is_voter)
         return msgspec.structs.replace(
             self, members=(*self.members, added), next_number=self.next_number + 1
         )
 
-    def without(self, node: str) -> "QuorumRecord":
+    def without(self, node: str) -> "MembersRecord":
         """The record without the member on a node."""
         left = tuple([member for member in self.members if member.node != node])
         return msgspec.structs.replace(self, members=left)
 
-    def renamed(self, names: Mapping[str, str]) -> "QuorumRecord":
+    def renamed(self, names: Mapping[str, str]) -> "MembersRecord":
         """With other names for nodes. names: the new ones, by the old ones."""
         members = [
-            QuorumMember(one.number, names[one.node], one.is_voter, one.first_node or one.node)
+            RecordedMember(one.number, names[one.node], one.is_voter, one.first_node or one.node)
             if one.node in names
             else one
             for one in self.members
@@ -105,7 +105,7 @@ class QuorumRecord(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.structs.replace(self, members=tuple(members))
 
 
-NO_MEMBERS = QuorumRecord((), 0)
+NO_MEMBERS = MembersRecord((), 0)
 """Stands for a record that this version cannot read: the members that exist stay as they are."""
 UNREADABLE = (
     "its members cannot be read: start the version that declared it, or delete the queue and "
@@ -113,10 +113,10 @@ UNREADABLE = (
 )
 
 
-def new_record(nodes: tuple[str, ...]) -> QuorumRecord:
+def new_record(nodes: tuple[str, ...]) -> MembersRecord:
     """The record of a new queue with members on these nodes."""
-    members = [QuorumMember(number, node) for number, node in enumerate(nodes, 1)]
-    return QuorumRecord(tuple(members), len(members) + 1, first_members=len(members))
+    members = [RecordedMember(number, node) for number, node in enumerate(nodes, 1)]
+    return MembersRecord(tuple(members), len(members) + 1, first_members=len(members))
 
 
 def placed(vhost: str, name: str, placement: Placement, node: str, is_alone: bool) -> Placement:
@@ -191,7 +191,7 @@ Change: TypeAlias = (
 )  # fmt: skip
 
 _ENCODER = msgspec.msgpack.Encoder()
-_RECORDS = msgspec.msgpack.Decoder(QuorumRecord)
+_RECORDS = msgspec.msgpack.Decoder(MembersRecord)
 _CHANGES: msgspec.msgpack.Decoder[Change] = msgspec.msgpack.Decoder(Change)
 
 
@@ -203,12 +203,12 @@ class RefusedChange(Exception):
     """The change is not possible. The text says why."""
 
 
-def encode(value: QuorumRecord | Change) -> bytes:
+def encode(value: MembersRecord | Change) -> bytes:
     """Encode a record or a change."""
     return _ENCODER.encode(value)
 
 
-def decode_record(data: bytes) -> QuorumRecord:
+def decode_record(data: bytes) -> MembersRecord:
     """Decode a record. Raises RecordError."""
     try:
         return _RECORDS.decode(data)
@@ -216,7 +216,7 @@ def decode_record(data: bytes) -> QuorumRecord:
         raise RecordError(f"the members of a quorum queue cannot be read: {error}") from error
 
 
-def readable(data: bytes) -> QuorumRecord:
+def readable(data: bytes) -> MembersRecord:
     """Decode a record; NO_MEMBERS if it cannot be read."""
     try:
         return decode_record(data)
@@ -241,7 +241,7 @@ def decode_change(data: bytes) -> Change:
         raise RecordError(f"it cannot be read: {error}") from error
 
 
-def changed(record: QuorumRecord, wanted: Change) -> QuorumRecord | None:
+def changed(record: MembersRecord, wanted: Change) -> MembersRecord | None:
     """The record after a change; None if no member is left, and the queue is deleted.
 
     Raises RefusedChange.

@@ -7,10 +7,10 @@ import pytest
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.cluster.groups.group_frames import Announced, Damaged
 from leveret.cluster.groups.member_nodes import MemberNodes
-from leveret.cluster.quorum.membership_record import KeepOnly, changed, new_record
 from leveret.cluster.quorum.queue_groups.declared_group import DeclaredGroup
-from leveret.cluster.quorum.queue_groups.own_members import LOOK_MS, OwnMembers
 from leveret.cluster.raft.configuration import Configuration
+from leveret.cluster.replicated_queues.membership_record import KeepOnly, changed, new_record
+from leveret.cluster.replicated_queues.own_members import LOOK_MS, OwnMembers
 
 GROUP = 7
 THREE = new_record(("a", "b", "c"))

@@ -3,7 +3,7 @@
 from collections.abc import Set
 from typing import Protocol
 
-from leveret.cluster.quorum.queue_groups.node_states import KnownRuns
+from leveret.cluster.replicated_queues.known_runs import KnownRuns
 
 
 class ClusterState(Protocol):

@@ -32,9 +32,9 @@ from leveret.cluster.groups.group_frames import Announced, Damaged, Item
 from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.groups.groups import Groups
 from leveret.cluster.groups.wanted_members import node_of, number_of
-from leveret.cluster.quorum.membership_record import QuorumMember
-from leveret.cluster.quorum.queue_groups.cluster_state import ClusterState
-from leveret.cluster.quorum.queue_groups.declared_group import DeclaredGroup
+from leveret.cluster.replicated_queues.cluster_state import ClusterState
+from leveret.cluster.replicated_queues.membership_record import RecordedMember
+from leveret.cluster.replicated_queues.replicated_queue import ReplicatedQueue
 
 LOOK_MS = 5_000
 """How long until groups that are not settled are checked again."""
@@ -49,8 +49,8 @@ class OwnMembers:
     """
 
     def __init__(
-        self, groups: Groups, declared: Mapping[int, DeclaredGroup], cluster: ClusterState,
-        clock: Clock, replace: Callable[[DeclaredGroup, QuorumMember], object],
+        self, groups: Groups, declared: Mapping[int, ReplicatedQueue], cluster: ClusterState,
+        clock: Clock, replace: Callable[[ReplicatedQueue, RecordedMember], object],
     ) -> None:  # fmt: skip
         self._node = groups.node
         self._groups = groups
@@ -73,7 +73,7 @@ class OwnMembers:
         if self._timer is not None:
             self._timer.cancel()
 
-    def added(self, declared: DeclaredGroup) -> None:
+    def added(self, declared: ReplicatedQueue) -> None:
         """Add a queue that was declared, or that a restart has found."""
         if not declared.record.members:
             return  # The record cannot be read.
@@ -89,7 +89,7 @@ class OwnMembers:
                 declared.lost = own.name
         self.settle(declared)
 
-    def _remove_foreign(self, declared: DeclaredGroup, own: QuorumMember | None) -> None:
+    def _remove_foreign(self, declared: ReplicatedQueue, own: RecordedMember | None) -> None:
         """Remove a member that belongs to another node, whose directory was copied to this one.
 
         A member that no node has by the record may be an earlier one of this node, which had
@@ -107,12 +107,12 @@ class OwnMembers:
             )  # fmt: skip
             self._groups.remove(declared.group)
 
-    def _begin(self, declared: DeclaredGroup, own: QuorumMember) -> None:
+    def _begin(self, declared: ReplicatedQueue, own: RecordedMember) -> None:
         member = self._groups.create(declared.group, declared.wanted.voters, own.name)
         is_first = declared.queue.placement.node == self._node
         member.raft.begin(is_first, self._groups.now_ms())
 
-    def _begin_again(self, declared: DeclaredGroup, own: QuorumMember) -> None:
+    def _begin_again(self, declared: ReplicatedQueue, own: RecordedMember) -> None:
         logger.error(
             "no node has a member of %r on disk: the queue starts again without messages",
             declared.queue,
@@ -120,7 +120,7 @@ class OwnMembers:
         declared.lost = ""
         self._begin(declared, own)
 
-    def settle(self, declared: DeclaredGroup) -> None:
+    def settle(self, declared: ReplicatedQueue) -> None:
         """Check whether this node has the member that it should have. Report the result."""
         items = self._settle(declared)
         for item in items:
@@ -133,7 +133,7 @@ class OwnMembers:
         else:
             self._unsettled.discard(declared.group)
 
-    def _settle(self, declared: DeclaredGroup) -> list[Item]:
+    def _settle(self, declared: ReplicatedQueue) -> list[Item]:
         """The items to send about the member on this node."""
         group, record = declared.group, declared.record
         own, member = record.of_node(self._node), self._groups.members.get(group)
@@ -162,7 +162,7 @@ class OwnMembers:
             items.append(Damaged(group, own.name) if is_lost else Announced(group, own.name))
         return items
 
-    def _goes_on_alone(self, declared: DeclaredGroup, member: GroupMember) -> bool:
+    def _goes_on_alone(self, declared: ReplicatedQueue, member: GroupMember) -> bool:
         """Recover a group of which only this member is left. Returns whether to check again.
 
         Either an operator has removed the others, or there was only one other. In this case, this
@@ -196,7 +196,7 @@ class OwnMembers:
         member.become_only_member()
         return False
 
-    def _is_stuck(self, declared: DeclaredGroup, member: GroupMember) -> bool:
+    def _is_stuck(self, declared: ReplicatedQueue, member: GroupMember) -> bool:
         """Whether to check again, as the group cannot elect a leader that follows the record."""
         voters = member.raft.state.log.configuration.voters
         lost = declared.lost_by_others
@@ -281,5 +281,5 @@ def _is_empty(member: GroupMember) -> bool:
     return not member.damage and raft.campaign is None and not raft.state.log.last_index
 
 
-def _names(members: Iterable[QuorumMember]) -> set[str]:
+def _names(members: Iterable[RecordedMember]) -> set[str]:
     return {member.name for member in members}

@@ -22,18 +22,18 @@ from leveret.cluster.groups.member_question import (
     MembersError,
     decode_members,
 )
-from leveret.cluster.quorum.membership_record import (
+from leveret.cluster.replicated_queues.cluster_state import ClusterState
+from leveret.cluster.replicated_queues.membership_record import (
     UNREADABLE,
     AddMember,
     Change,
     KeepOnly,
-    QuorumMember,
+    RecordedMember,
     RemoveMember,
     ReplaceMember,
     encode,
 )
-from leveret.cluster.quorum.queue_groups.cluster_state import ClusterState
-from leveret.cluster.quorum.queue_groups.declared_group import DeclaredGroup
+from leveret.cluster.replicated_queues.replicated_queue import ReplicatedQueue
 from leveret.storage.metadata.metadata import MetadataError
 
 CHANGE_SECONDS_MAX = 20.0
@@ -57,7 +57,7 @@ class Membership:
     """
 
     def __init__(
-        self, node: str, declared: Mapping[int, DeclaredGroup], own: Mapping[int, GroupMember],
+        self, node: str, declared: Mapping[int, ReplicatedQueue], own: Mapping[int, GroupMember],
         services: Services, cluster: ClusterState,
     ) -> None:  # fmt: skip
         self._node = node
@@ -120,7 +120,7 @@ class Membership:
         if not await self._is_led(queue, deadline_s):
             raise ChangeRefused("timeout: the member is not the leader yet; see the node's log")
 
-    async def _is_led(self, queue: DeclaredGroup, deadline_s: float) -> bool:
+    async def _is_led(self, queue: ReplicatedQueue, deadline_s: float) -> bool:
         """Whether a leader that reaches a majority of the members answers before the deadline."""
         while (members := await self._members(queue, deadline_s)) is not None:
             if members.reaches_majority:
@@ -134,13 +134,13 @@ class Membership:
         A leader that does not reach a majority of the members does not count.
         """
         return [
-            (one.queue.vhost_name, one.queue.name) for group, one in self._declared.items()
+            (one.vhost, one.queue.name) for group, one in self._declared.items()
             if group in self._own and not (
                 one.use.leader and self._own[group].raft.state.reaches_majority
             )
         ]  # fmt: skip
 
-    def replace(self, queue: DeclaredGroup, lost: QuorumMember) -> None:
+    def replace(self, queue: ReplicatedQueue, lost: RecordedMember) -> None:
         """Let a new member replace a node's member that has lost its data."""
         key = f"{queue.group} {lost.name}"
         if key in self._replacing:
@@ -161,7 +161,7 @@ class Membership:
 
         answer.when_given(declared)
 
-    def _of(self, vhost: str, name: str) -> DeclaredGroup:
+    def _of(self, vhost: str, name: str) -> ReplicatedQueue:
         host = self._services.vhosts.get(vhost)
         queue = None if host is None else host.queues.get(name)
         declared = None if queue is None else self._declared.get(queue.placement.identity)
@@ -171,9 +171,9 @@ class Membership:
             raise ChangeRefused(UNREADABLE)
         return declared
 
-    def _declare(self, queue: DeclaredGroup, change: Change) -> Answer[None]:
+    def _declare(self, queue: ReplicatedQueue, change: Change) -> Answer[None]:
         client = queue.queue
-        declaration = ChangePlacement(client.vhost_name, client.name, queue.group, encode(change))
+        declaration = ChangePlacement(queue.vhost, client.name, queue.group, encode(change))
         answer: Answer[None] = Answer()
         try:
             self._services.declarations.submit(declaration, answer=answer)
@@ -181,7 +181,7 @@ class Membership:
             answer.refuse(error)
         return answer
 
-    async def _change(self, queue: DeclaredGroup, change: Change, node: str) -> None:
+    async def _change(self, queue: ReplicatedQueue, change: Change, node: str) -> None:
         """Declare a change, and wait until the group has committed it. Raises ChangeRefused."""
         deadline_s = asyncio.get_running_loop().time() + CHANGE_SECONDS_MAX
         if await self._members(queue, deadline_s) is None:
@@ -201,7 +201,7 @@ class Membership:
             await asyncio.sleep(POLL_SECONDS)
         raise ChangeRefused("timeout: the queue makes the change as soon as it has a leader")
 
-    async def _members(self, queue: DeclaredGroup, deadline_s: float) -> CurrentMembers | None:
+    async def _members(self, queue: ReplicatedQueue, deadline_s: float) -> CurrentMembers | None:
         """The leader's answer, once there is a leader; None if there is none until the deadline."""
         loop = asyncio.get_running_loop()
         while loop.time() < deadline_s and self._declared.get(queue.group) is queue:

@@ -1,4 +1,4 @@
-"""Keeps placements and leaders of quorum queues equal: updates placements, and moves leaders.
+"""Keeps placements and leaders of replicated queues equal: updates placements, and moves leaders.
 
 The placement of a queue names the node that has, or should have, the leader. They are made equal as
 follows:
@@ -23,14 +23,19 @@ from typing import Protocol
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.declarations.values import ChangePlacement, Submit
+from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.groups.groups import Groups
-from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
-from leveret.cluster.quorum.membership_record import Lead, QuorumMember, QuorumRecord, encode
-from leveret.cluster.quorum.queue_groups.cluster_state import ClusterState
 from leveret.cluster.raft.progress import REPLICATING, Progress
+from leveret.cluster.replicated_queues.cluster_state import ClusterState
+from leveret.cluster.replicated_queues.membership_record import (
+    Lead,
+    MembersRecord,
+    RecordedMember,
+    encode,
+)
 from leveret.storage.metadata.metadata import MetadataError
 
 BATCH = 100
@@ -48,14 +53,18 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class LedQueue(Protocol):
-    """A queue on this node (declared_group.py)."""
+    """A queue on this node (replicated_queue.py)."""
 
     @property
-    def queue(self) -> QuorumQueueClient:
+    def vhost(self) -> str:
+        """Its virtual host."""
+
+    @property
+    def queue(self) -> QueueClient:
         """The queue's client."""
 
     @property
-    def record(self) -> QuorumRecord:
+    def record(self) -> MembersRecord:
         """The members that the queue should have."""
 
 
@@ -132,9 +141,7 @@ class Leadership:
             if declared is not None and self._leads(group):
                 queue = declared.queue
                 if queue.placement.node != node:
-                    declarations[group] = ChangePlacement(
-                        queue.vhost_name, queue.name, group, change
-                    )
+                    declarations[group] = ChangePlacement(declared.vhost, queue.name, group, change)
             if len(declarations) == BATCH:
                 break
         if not declarations:
@@ -152,7 +159,7 @@ class Leadership:
         try:
             answer.result()
         except (Fault, MetadataError) as error:
-            logger.info("cannot declare leaders of %d quorum queues yet: %s", len(groups), error)
+            logger.info("cannot declare leaders of %d queues yet: %s", len(groups), error)
             self._undeclared |= dict.fromkeys(groups)
             pause_ms = AGAIN_MS
         self._clock.call_later_ms(pause_ms, self._declare_some)
@@ -200,16 +207,16 @@ class Leadership:
         self._declare(group)
         return True
 
-    def _able(self, group: int, to: str) -> list[QuorumMember]:
+    def _able(self, group: int, to: str) -> list[RecordedMember]:
         """The members that may lead once they have all entries. to: the only node; empty: any."""
         running = self._nodes.running - {self._groups.node}
         nodes = running & {to} if to else running - self._nodes.under_maintenance
         return [one for one in self._declared[group].record.members if one.node in nodes]
 
     def _next_leader(
-        self, progress: list[Progress], able: list[QuorumMember], member: GroupMember,
+        self, progress: list[Progress], able: list[RecordedMember], member: GroupMember,
         led: Counter[str],
-    ) -> QuorumMember | None:  # fmt: skip
+    ) -> RecordedMember | None:  # fmt: skip
         """The member of these that can lead now and whose node has the fewest leaders."""
         state = member.raft.state
         voters = state.reachable.intersection(state.log.configuration.voters)
@@ -238,7 +245,7 @@ class Leadership:
                     await asyncio.sleep(LOOK_MS / 1000)
         except TimeoutError:
             logger.warning(
-                "the leaders of %d quorum queues did not move to other nodes within %d seconds",
+                "the leaders of %d queues did not move to other nodes within %d seconds",
                 len(self._handing_over), LEAVE_SECONDS_MAX,
             )  # fmt: skip
         return not any(map(self._leads, self._declared))

@@ -8,8 +8,9 @@ import pytest
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.runtime.virtual_clock import VirtualClock
-from leveret.cluster.quorum.membership_record import Lead, decode_change, new_record
-from leveret.cluster.quorum.queue_groups.leadership import (
+from leveret.cluster.raft.configuration import Configuration
+from leveret.cluster.raft.progress import REPLICATING, Progress
+from leveret.cluster.replicated_queues.leadership import (
     AGAIN_MS,
     BATCH,
     CATCH_UP_MS,
@@ -17,8 +18,7 @@ from leveret.cluster.quorum.queue_groups.leadership import (
     UNDER_WAY_MAX,
     Leadership,
 )
-from leveret.cluster.raft.configuration import Configuration
-from leveret.cluster.raft.progress import REPLICATING, Progress
+from leveret.cluster.replicated_queues.membership_record import Lead, decode_change, new_record
 
 RECORD = new_record(("a", "b", "c"))
 NAMES = RECORD.names(are_voters=True)
@@ -84,8 +84,8 @@ class Node:
 
     def lead(self, group, placed, first_index=7):
         placement = Placement(placed, group)
-        queue = SimpleNamespace(placement=placement, name=str(group), vhost_name="/")
-        self.declared[group] = SimpleNamespace(queue=queue, record=RECORD)
+        queue = SimpleNamespace(placement=placement, name=str(group))
+        self.declared[group] = SimpleNamespace(vhost="/", queue=queue, record=RECORD)
         member = self.members[group] = Member(group, first_index)
         self.leadership.begins(member)
         return member

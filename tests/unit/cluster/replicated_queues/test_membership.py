@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from leveret.cluster.quorum.membership_record import new_record
-from leveret.cluster.quorum.queue_groups.membership import ChangeRefused, Membership
+from leveret.cluster.replicated_queues.membership import ChangeRefused, Membership
+from leveret.cluster.replicated_queues.membership_record import new_record
 
 GROUP = 7
 QUEUE = SimpleNamespace(placement=SimpleNamespace(identity=GROUP))

@@ -7,10 +7,11 @@ import pytest
 
 from leveret.broker.config.cluster_settings import MembershipReconciliation
 from leveret.broker.runtime.virtual_clock import VirtualClock
-from leveret.cluster.quorum.member_placement import NodeLoad, target_size
-from leveret.cluster.quorum.membership_record import new_record
-from leveret.cluster.quorum.queue_groups.membership import ChangeRefused
-from leveret.cluster.quorum.queue_groups.reconciliation import Reconciliation, missing
+from leveret.cluster.quorum.group_sizes import target_size
+from leveret.cluster.replicated_queues.member_placement import NodeLoad
+from leveret.cluster.replicated_queues.membership import ChangeRefused
+from leveret.cluster.replicated_queues.membership_record import new_record
+from leveret.cluster.replicated_queues.reconciliation import Reconciliation, missing
 
 NODES = [
     NodeLoad("a", True, 9, 5),
@@ -56,7 +57,7 @@ class Cluster:
     def __init__(self):
         self.asked = []
         self.queue = SimpleNamespace(
-            record=new_record(("a",)), queue=SimpleNamespace(vhost_name="/", name="q")
+            record=new_record(("a",)), vhost="/", queue=SimpleNamespace(name="q")
         )
 
     def loads(self):
