@@ -173,6 +173,20 @@ class Took(Item, frozen=True, tag=19):
     octets: Number
 
 
+class AskClient(Item, frozen=True, tag=20):
+    """A request of a client to the client on another node."""
+
+    number: Number
+    data: bytes
+
+
+class ClientAnswered(Item, frozen=True, tag=21):
+    """The answer to `AskClient`; None if the node has no such client."""
+
+    number: Number
+    data: bytes | None
+
+
 def encode_raft(sender: str, to: str, message: bytes) -> bytes:
     """Encode a message between members as an item."""
     return raft_head(sender, to, len(message)) + message
@@ -228,5 +242,5 @@ _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Item] = msgspec.msgpack.Decoder(
     Find | Leads | LeadsNoMore | Attach | Commands | Told | Question | Answered | Damaged | Offer
     | Want | StatePiece | Body | AllSent | Taken | Installed | TransferEnded | Announced
-    | Took
+    | Took | AskClient | ClientAnswered
 )  # fmt: skip

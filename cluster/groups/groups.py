@@ -30,7 +30,9 @@ from leveret.cluster.groups.election_limit import ElectionLimit
 from leveret.cluster.groups.group_frames import (
     Announced,
     Answered,
+    AskClient,
     Attach,
+    ClientAnswered,
     Commands,
     Damaged,
     Find,
@@ -84,13 +86,18 @@ def number_as_name(group: int) -> str:
     return f"quorum queue group {group}"
 
 
+def _drop(node: str, item: Item) -> None:
+    """The clients of this kind do not ask each other."""
+
+
 class Groups:
     """The groups of a node. members: by group. node: the name of this node.
 
     changed: called with a member whose leader, configuration or damage has changed. removed: called
     with a member that was removed from its group. leads: called with effects for the leader's node.
     link_changed: called with the name of a node whose link has come up or gone down. lost: called
-    with a group, and the name of a member that has to be replaced. may_join: whether this node
+    with a group, and the name of a member that has to be replaced. between_clients: called with a
+    node, and what a client there asks the one here, or answers. may_join: whether this node
     should create the group's member with this name, which a leader has added. name_of: the name of
     a group's queue, for the log. call_soon: schedules a call for the end of the current turn of the
     event loop, before the log's batch.
@@ -111,6 +118,7 @@ class Groups:
         self.leads: Callable[[GroupMember, list[Effect]], object] = lambda member, effects: None
         self.link_changed: Callable[[str], object] = lambda node: None
         self.lost: Callable[[int, str], object] = lambda group, name: None
+        self.between_clients: Callable[[str, AskClient | ClientAnswered], object] = _drop
         self.may_join: Callable[[int, str], bool] = lambda group, name: True
         self.name_of: Callable[[int], str] = number_as_name
         self._service = service
@@ -492,6 +500,8 @@ class Groups:
                 self.lost(item.group, item.member)
         elif isinstance(item, Announced):
             self._take_announced(node, item)
+        elif isinstance(item, AskClient | ClientAnswered):
+            self.between_clients(node, item)
         else:
             self.sending.take(node, item)
             self.receiving.take(node, item)

@@ -13,6 +13,7 @@ from leveret.cluster.placement.replicated_kind import ReplicatedKind, Replicated
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.cluster.replicated_queues.cluster_state import ClusterState
+from leveret.cluster.streams.stream_queues import StreamQueues
 from leveret.storage.metadata.metadata_rows import Definitions
 from leveret.storage.store.store import Store
 
@@ -32,7 +33,12 @@ def _quorum_queues(parts: NodeParts) -> ReplicatedKind:
     return QuorumQueues(parts.node, parts.services, parts.links, groups, parts.cluster)
 
 
-KINDS: list[Callable[[NodeParts], ReplicatedKind]] = [_quorum_queues]
+def _streams(parts: NodeParts) -> ReplicatedKind:
+    streams = None if parts.store is None else parts.store.streams
+    return StreamQueues(parts.node, parts.services, parts.links, streams, parts.cluster)
+
+
+KINDS: list[Callable[[NodeParts], ReplicatedKind]] = [_quorum_queues, _streams]
 """Each one makes a kind. Raises StoreError."""
 
 

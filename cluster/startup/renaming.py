@@ -26,7 +26,7 @@ from leveret.broker.declarations.values import (
     PutQueueHome,
     ReplaceQueue,
 )
-from leveret.broker.queues.contract.queue_kind import CLASSIC, QUORUM
+from leveret.broker.queues.contract.queue_kind import CLASSIC, QUORUM, STREAM
 from leveret.broker.queues.contract.queue_kinds import queue_type
 from leveret.broker.registry.objects.queues import QUEUE_HOME, QUEUE_RECORD
 from leveret.broker.registry.stored import CLUSTER_LOG, CLUSTER_PROMISE, CLUSTER_VIEW
@@ -49,6 +49,7 @@ Place = tuple[str, str]
 RECORDS: dict[str, Callable[[bytes, Names], bytes]] = {
     CLASSIC: record_changes.rename,
     QUORUM: membership_record.rename,
+    STREAM: membership_record.rename,
 }
 """Functions that rename nodes in the record of a placement, by the kind of the queue."""
 

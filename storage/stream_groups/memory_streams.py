@@ -4,7 +4,7 @@ What is written counts as durable at once. Chunks stay in memory until retention
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from leveret.storage.disk.disk import Disk
@@ -25,6 +25,15 @@ class MemoryStreamStore(MemoryGroupStore):
     def _new_log(self, recovery: GroupRecovery, reader: EntryReader) -> GroupLog:
         self.streams = _MemoryStreams()
         return StreamEntries(self, recovery, reader, self.streams, lambda group: b"")
+
+    async def save(self, groups: Iterable[int]) -> None:
+        """Take snapshots of groups, so that retention may remove what they cover."""
+        for group in groups:
+            snapshot = await self._source.take(group)
+            state, stream = self.log.groups.get(group), self.streams.streams.get(group)
+            if snapshot is not None and state is not None and stream is not None:
+                state.snapshot = snapshot.name
+                self._source.taken(group, snapshot._replace(discard=stream.log.first_entry - 1))
 
     def _take_records(self) -> None:
         """Drop what was gathered: nothing in it takes space."""

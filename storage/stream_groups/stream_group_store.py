@@ -7,7 +7,7 @@ Members, terms and votes are records of the node's log.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -86,6 +86,10 @@ class StreamGroupStore(GroupStore):
         )  # fmt: skip
         rounds.members, rounds.entries = source, self.entries
         return rounds
+
+    async def save(self, groups: Iterable[int]) -> None:
+        """Take snapshots of groups. Raises StoreError."""
+        await self.rounds.free_space(groups)
 
     def stop_writing(self) -> None:
         """Wait for what is being written, and end the threads."""

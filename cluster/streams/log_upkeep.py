@@ -1,0 +1,113 @@
+"""What a member does about its log as it grows and ages: retention, and snapshots of its state.
+
+A snapshot lets a restart begin with the chunks after it, so one is due for each sealed segment, and
+each `CHUNKS_MAX` chunks. Retention removes segments that a snapshot on disk covers; if there is
+none yet, it takes one first. A timer looks at the age of the oldest segment, also if nobody
+publishes. There is none if nothing can become too old.
+"""
+
+from collections.abc import Callable
+
+from leveret.broker.queues.contract.arguments import QueueOptions
+from leveret.cluster.groups.group_member import GroupMember
+from leveret.cluster.groups.groups import Groups
+from leveret.cluster.streams.machine.filters import BYTES_MIN
+from leveret.cluster.streams.stream_machines import StreamGroupMachine
+from leveret.storage.stream_log.retention import Retention, is_last_too_old, look_at_ms, too_many
+from leveret.storage.stream_log.stream_log import SEGMENT_BYTES
+from leveret.storage.stream_log.stream_store import StoredStream
+
+CHUNKS_MAX = 5_000
+"""About as many are read by a restart. Each takes some 10 microseconds."""
+
+
+class LogUpkeep:
+    """The upkeep of one member. save: takes a snapshot of it, and calls `saved`."""
+
+    def __init__(
+        self, groups: Groups, member: GroupMember, machine: StreamGroupMachine,
+        stored: StoredStream, write: Callable[[StoredStream], object],
+        save: Callable[["LogUpkeep"], object],
+    ) -> None:  # fmt: skip
+        self.group = member.group
+        self._groups = groups
+        self._member = member
+        self._machine = machine
+        self._stored = stored
+        self._write = write
+        self._save = save
+        self._kept = Retention()
+        self._saved = groups.log.groups[self.group].snapshot.index
+        self._segments = len(stored.log.segments)
+        self._is_saving = False
+        self._wake = self._wake_ms = 0
+
+    def configure(self, options: QueueOptions) -> None:
+        """Take the options of arguments and policies."""
+        self._kept = Retention(options.max_length_bytes, options.max_age_ms)
+        self._stored.log.segment_bytes = options.segment_bytes or SEGMENT_BYTES
+        self._machine.filter_bytes = options.filter_bytes or BYTES_MIN
+        self.look()
+
+    def applied(self) -> None:
+        """The member has applied chunks."""
+        segments = len(self._stored.log.segments)
+        if segments != self._segments or self._wake_ms == 0:
+            self._segments = segments
+            self.look()
+        is_sealed = self._stored.log.segments[-1].first_entry > self._saved + 1
+        if is_sealed or self._member.applied - self._saved > CHUNKS_MAX:
+            self._begin_save()
+
+    def _begin_save(self) -> None:
+        if not self._is_saving and self._member.applied > self._saved:
+            self._is_saving = True
+            self._save(self)
+
+    def saved(self) -> None:
+        """A snapshot was taken, if that was possible."""
+        self._is_saving = False
+        state = self._groups.log.groups.get(self.group)
+        if state is None or self._member.damage or state.snapshot.index <= self._saved:
+            return
+        self._saved = state.snapshot.index
+        self.look()
+
+    def look(self) -> None:
+        """Remove the segments that are too many or too old."""
+        log, kept, now_ms = self._stored.log, self._kept, self._groups.wall_ms()
+        if is_last_too_old(log.segments[-1], log.next_offset, kept, now_ms):
+            log.begin_segment(now_ms)
+            self._segments = len(log.segments)
+            self._write(self._stored)
+        wanted = too_many(log.segments, kept, now_ms)
+        possible = sum(one.first_entry <= self._saved + 1 for one in log.segments[1 : wanted + 1])
+        if possible:
+            log.remove_segments(possible)
+            self._segments = len(log.segments)
+            self._write(self._stored)
+            self._member.raft.discarded(log.first_entry - 1)
+        if possible < wanted:
+            self._begin_save()
+        self._plan_look(now_ms)
+
+    def _plan_look(self, now_ms: int) -> None:
+        log = self._stored.log
+        at_ms = look_at_ms(log.segments, log.next_offset, self._kept)
+        if at_ms == self._wake_ms:
+            return
+        self.close()
+        if at_ms:
+            self._wake_ms = at_ms
+            due_ms = self._groups.now_ms() + max(1, at_ms - now_ms)
+            self._wake = self._groups.wake_at(due_ms, self._woken)
+
+    def _woken(self, now_ms: int) -> None:
+        self._wake_ms = 0
+        self.look()
+
+    def close(self) -> None:
+        """The member has ended, or its log begins anew."""
+        if self._wake_ms:
+            self._groups.cancel_wake(self._wake)
+            self._wake_ms = 0
