@@ -1,4 +1,4 @@
-"""The kind of streams, as declarations and consumers see it (the streams: cluster/streams)."""
+"""The kind of streams, as declarations and consumers see it (the queues: cluster/streams)."""
 
 from dataclasses import replace
 
