@@ -8,6 +8,13 @@ from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.raft.messages import Removed
 
 
+def is_to_be_removed(member: GroupMember, other: str) -> bool:
+    """Whether another member of the group is no longer in the queue's record."""
+    wanted = member.changes.wanted
+    is_left = wanted is not None and other not in wanted.names
+    return is_left and other in member.raft.state.log.configuration.members
+
+
 def announced(member: GroupMember, name: str, now_ms: int, *, is_there: bool) -> Removed | None:
     """Link another member, if this one leads. Returns what to tell it if it was removed.
 

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from leveret.broker.runtime.clock import Clock
-from leveret.cluster.groups.announced_members import announced
+from leveret.cluster.groups.announced_members import announced, is_to_be_removed
 from leveret.cluster.groups.apply_limits import ApplyLimits
 from leveret.cluster.groups.awaited_groups import AwaitedGroups
 from leveret.cluster.groups.election_limit import ElectionLimit
@@ -521,24 +521,15 @@ class Groups:
     def _take_announced(self, node: str, item: Announced) -> None:
         member = self.members.get(item.group)
         if member is not None:
-            if self._is_of_renamed_node(member, item.member):
-                self.nodes.rename(item.group, {item.member: node})
+            before = self.nodes.of(item.group, item.member)
+            if is_to_be_removed(member, item.member) and not self.reaches(before):
+                self.nodes.rename(item.group, {item.member: node})  # The node was renamed.
                 self.members_changed(member)
             is_there = self.nodes.of(item.group, item.member) == node
             removed = announced(member, item.member, self.now_ms(), is_there=is_there)
             self.mark(member)
             if removed is not None:
                 self._send_raft_to(node, member.me, item.member, removed)
-
-    def _is_of_renamed_node(self, member: GroupMember, other: str) -> bool:
-        """Whether another member is to be removed, and its node has another name by now.
-
-        The record of the queue, which says where members are, no longer has it.
-        """
-        wanted = member.changes.wanted
-        is_left = wanted is not None and other not in wanted.names
-        is_member = other in member.raft.state.log.configuration.members
-        return is_left and is_member and not self.reaches(self.nodes.of(member.group, other))
 
     # Groups and nodes
 

@@ -2,8 +2,8 @@
 
 A snapshot lets a restart begin with the chunks after it, so one is due for each sealed segment, and
 each `CHUNKS_MAX` chunks. Retention removes segments that a snapshot on disk covers; if there is
-none yet, it takes one first. A timer looks at the age of the oldest segment, also if nobody
-publishes. There is none if nothing can become too old.
+none yet, it takes one first. A timer looks at the age of the oldest segment, so segments are also
+removed while nothing is published. There is no timer if nothing can become too old.
 """
 
 from collections.abc import Callable
@@ -107,7 +107,7 @@ class LogUpkeep:
         self.look()
 
     def close(self) -> None:
-        """The member has ended, or its log begins anew."""
+        """The member has ended, or has another log."""
         if self._wake_ms:
             self._groups.cancel_wake(self._wake)
             self._wake_ms = 0
