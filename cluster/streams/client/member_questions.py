@@ -1,7 +1,9 @@
-"""What a node without a member of a stream asks a node that has one: chunks, and offsets.
+"""What the client of a stream asks that on another node.
 
-A question for chunks is answered when there are some, or after `HELD_MS` without any. So a reader
-that waits asks rarely, and gets what is committed at once.
+A node without a member asks one that has a member for chunks and offsets. A question for chunks is
+answered when there are some, or after `HELD_MS` without any. So a reader that waits asks rarely,
+and gets what is committed at once. In the same way each node with single active consumers asks the
+leader's node which of them is active (led_groups.py).
 """
 
 from typing import Final, TypeAlias, TypeVar
@@ -11,7 +13,7 @@ import msgspec
 Value = TypeVar("Value")
 
 HELD_MS: Final = 5000
-"""How long a question for chunks waits for some."""
+"""How long a question waits for something new."""
 
 
 class MemberQuestionError(ValueError):
@@ -38,7 +40,31 @@ class AskStats(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The offsets of the stream."""
 
 
-MemberQuestion: TypeAlias = ReadChunks | ResolveOffset | AskStats
+class AskGroup(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Which of the consumers of a group that a client has is active.
+
+    client: the number of the client. consumers: numbers of its consumers, in the order in which
+    they came; none if it has left the group. active: the one that is active, by what the client
+    knows; stopped: the one that has stopped; 0 for none. seen: the last answer.
+    """
+
+    client: int
+    name: bytes
+    partition: int
+    consumers: tuple[int, ...]
+    active: int
+    stopped: int
+    seen: "GroupState"
+
+
+class GroupState(msgspec.Struct, frozen=True, array_like=True):
+    """Which consumer of a client is active, and which one has to stop; 0 if none of its own."""
+
+    active: int = 0
+    stopping: int = 0
+
+
+MemberQuestion: TypeAlias = ReadChunks | ResolveOffset | AskStats | AskGroup
 
 
 class Offsets(msgspec.Struct, frozen=True, array_like=True):
@@ -72,6 +98,7 @@ encode = msgspec.msgpack.Encoder().encode
 _QUESTIONS: Final = msgspec.msgpack.Decoder(MemberQuestion)
 _CHUNKS: Final = msgspec.msgpack.Decoder(Chunks)
 _STATS: Final = msgspec.msgpack.Decoder(Stats)
+_STATE: Final = msgspec.msgpack.Decoder(GroupState)
 _NUMBER: Final = msgspec.msgpack.Decoder(int)
 
 
@@ -89,6 +116,11 @@ def decode_chunks(data: bytes) -> Chunks:
 def decode_stats(data: bytes) -> Stats:
     """The answer to `AskStats`. Raises MemberQuestionError."""
     return _decoded(_STATS, data)
+
+
+def decode_state(data: bytes) -> GroupState:
+    """The answer to `AskGroup`. Raises MemberQuestionError."""
+    return _decoded(_STATE, data)
 
 
 def decode_offset(data: bytes) -> int:

@@ -125,8 +125,10 @@ class StreamConsumer:
         self._has_ended = True
         self.consumer.is_waiting = False
         self._chunk = None
-        if self._reader is not None:
-            self._reader.close()
+        # The reader refers to its user: without the cycle both are freed at once.
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
         elif error is not None:
             self._request.refuse(error)
 

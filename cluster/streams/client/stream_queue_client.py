@@ -15,6 +15,7 @@ SC1. Each request is answered once, in time.
 SC2. Each append is confirmed or refused, once, in the order of its publisher.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -49,16 +50,24 @@ from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor
+from leveret.cluster.quorum.client.ended_group import ENDED_FIGURES
 from leveret.cluster.quorum.client.group_client import Attach, GroupClient, Send
 from leveret.cluster.quorum.client.quorum_queue_client import BEGIN_MS, OwnNode
 from leveret.cluster.quorum.client.timed_request import ANSWER_MS, TimedRequest
 from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
+from leveret.cluster.streams.client.active_consumers import ActiveConsumers
 from leveret.cluster.streams.client.commands import StreamSenders
 from leveret.cluster.streams.client.ended_group import ENDED_GROUP
 from leveret.cluster.streams.client.entry_reading import EntryReader
 from leveret.cluster.streams.client.entry_writing import EntryWriter
 from leveret.cluster.streams.client.gathered import Gathered
-from leveret.cluster.streams.client.member_questions import Offsets, Stats
+from leveret.cluster.streams.client.member_questions import (
+    AskGroup,
+    MemberQuestionError,
+    Offsets,
+    Stats,
+    decode_question,
+)
 from leveret.cluster.streams.client.stream_consumer import StreamConsumer
 from leveret.cluster.streams.client.stream_figures import StreamFigures
 from leveret.cluster.streams.client.stream_group import StreamGroup
@@ -72,6 +81,8 @@ from leveret.cluster.streams.machine.questions import (
 )
 from leveret.storage.messages.message import Entry
 
+logger = logging.getLogger("leveret.cluster")
+
 STATS_MS = 1000
 """How long a request for counts waits for another node."""
 
@@ -84,11 +95,11 @@ class StreamQueueClient(Actor):
     """
 
     __slots__ = (
-        "_begun", "_clock", "_consumers", "_gathered", "_group", "_hold", "_node", "_owner",
-        "_ready", "_service", "_turns", "_users", "arguments", "auto_delete", "bindings", "counts",
-        "declared", "demand", "durable", "entry_reader", "figures", "is_deleted", "is_exclusive",
-        "kind", "may_redeliver", "name", "operator_policy", "options", "owner_connection",
-        "placement", "policy", "readers", "storage_id", "vhost_name",
+        "_active", "_begun", "_clock", "_consumers", "_gathered", "_group", "_hold", "_node",
+        "_owner", "_ready", "_service", "_turns", "_users", "arguments", "auto_delete", "bindings",
+        "counts", "declared", "demand", "durable", "entry_reader", "figures", "is_deleted",
+        "is_exclusive", "kind", "may_redeliver", "name", "operator_policy", "options",
+        "owner_connection", "placement", "policy", "readers", "storage_id", "vhost_name",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = False
@@ -132,6 +143,9 @@ class StreamQueueClient(Actor):
         self._ready: dict[StreamConsumer, None] = {}
         self._users: dict[StreamUser, None] = {}
         self._begun: list[TimedRequest] = []
+        self._active = ActiveConsumers(
+            node.name, self._group.sender, service, owner.turns, owner.clock, self.readers.retry
+        )
 
     def __repr__(self) -> str:
         return f"stream {self._what}"
@@ -163,11 +177,13 @@ class StreamQueueClient(Actor):
         for request in begun:
             request.give(None)
         self.readers.leader_found()
+        self._active.leader_found()
         self._turns.wake(self)
 
     def leader_lost(self) -> None:
         """The leader is not known, or cannot be reached."""
         self._group.leader_lost()
+        self._active.leader_lost()
 
     def told(self, session: int, effects: Iterable[Effect]) -> None:
         """Take effects of the leader for this client."""
@@ -187,8 +203,17 @@ class StreamQueueClient(Actor):
         self.readers.member_changed()
 
     def asked(self, question: bytes, answer: BytesAnswer) -> None:
-        """Answer a node that has no member (member_questions.py)."""
-        self.readers.asked(question, answer)
+        """Answer the client on another node (member_questions.py)."""
+        try:
+            asked = decode_question(question)
+        except MemberQuestionError as error:
+            logger.warning("%s: another node has sent garbage: %s", self._what, error)
+            answer(None)
+            return
+        if isinstance(asked, AskGroup):
+            self._active.answer(asked, answer)
+        else:
+            self.readers.asked(asked, answer)
 
     # Publishing
 
@@ -424,14 +449,20 @@ class StreamQueueClient(Actor):
 
         self._service.ask(question, take)
 
+    # Groups of single active consumers
+
     def join_group(self, name: bytes, partition: int, consumer: GroupConsumer) -> None:
         """Enter a group of single active consumers."""
+        if not self.is_deleted:
+            self._active.join(name, partition, consumer)
 
     def leave_group(self, name: bytes, consumer: GroupConsumer) -> None:
         """Leave a group."""
+        self._active.leave(name, consumer)
 
     def stopped(self, name: bytes, consumer: GroupConsumer) -> None:
         """A consumer that was told to stop has stopped."""
+        self._active.stopped(name, consumer)
 
     # Figures
 
@@ -486,9 +517,12 @@ class StreamQueueClient(Actor):
         for request in begun:
             request.refuse(self.gone)
         self._hold.release()
+        self._active.close()
         service, self._service = self._service, ENDED_GROUP
+        self.readers.group = self._active.group = ENDED_GROUP
         self.readers.close(self.gone)
         service.close(is_deleted)
+        self.figures = ENDED_FIGURES
         users, self._users = self._users, {}
         for user in users:
             user.stream_deleted(self)

@@ -18,13 +18,13 @@ from leveret.cluster.streams.client.member_questions import (
     HELD_MS,
     AskStats,
     Chunks,
+    MemberQuestion,
     MemberQuestionError,
     Offsets,
     ReadChunks,
     ResolveOffset,
     Stats,
     decode_offset,
-    decode_question,
     decode_stats,
     encode,
 )
@@ -216,18 +216,11 @@ class StreamReaders:
 
     # Questions of other nodes
 
-    def asked(self, question: bytes, answer: BytesAnswer) -> None:
+    def asked(self, asked: MemberQuestion, answer: BytesAnswer) -> None:
         """Answer a node without a member. None if this node has no member either."""
-        own = self.group.own_log
-        if own is None:
+        if self.group.own_log is None:
             answer(None)
-            return
-        try:
-            asked = decode_question(question)
-        except MemberQuestionError:
-            answer(None)
-            return
-        if isinstance(asked, ReadChunks):
+        elif isinstance(asked, ReadChunks):
             HeldRead(self, self._clock, asked, answer).look()
         elif isinstance(asked, ResolveOffset):
             found: Answer[int] = Answer()

@@ -1,5 +1,7 @@
 """A stream as the clients of a node use it: publishing over changes of leader, and its rules."""
 
+import gc
+
 import pytest
 
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
@@ -9,6 +11,7 @@ from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.quorum_queue_client import BEGIN_MS
 from leveret.cluster.quorum.client.timed_request import ANSWER_MS
 from leveret.cluster.quorum.client.unapplied_hold import WINDOW_BYTES
+from leveret.cluster.streams.client.stream_queue_client import StreamQueueClient
 from tests.fakes.stream_group import StreamUse
 from tests.unit.broker.queues.fakes import FakeConsumer
 from tests.unit.cluster.remote_queues.fakes import Publisher
@@ -207,6 +210,26 @@ def test_requests_after_the_end_are_refused(use, queue):
     ):
         with pytest.raises(ChannelFault):
             use.asked(ask)
+
+
+def clients():
+    return sum(isinstance(one, StreamQueueClient) for one in gc.get_objects())
+
+
+def test_a_stream_that_has_ended_is_freed_at_once(tmp_path):
+    gc.collect()
+    gc.disable()
+    try:
+        before = clients()
+        use = StreamUse(tmp_path / "ended")
+        use.publish(b"1")
+        use.consuming(FakeConsumer())
+        use.queue.delete_now()
+        assert clients() == before + 1
+        use.group.client = use.queue = None
+        assert clients() == before
+    finally:
+        gc.enable()
 
 
 def test_messages_cannot_be_taken_out(use, queue):
