@@ -161,7 +161,9 @@ class StreamEntries(GroupLog):
         self.streams.remove(group)
         self._has_items.discard(group)
         self._has_chunks.discard(group)
-        for wait in self._waits.pop(group, ()):
+        queue = self._waits.pop(group, None)
+        while queue:
+            wait = queue.popleft()
             wait.waiter.confirm(wait.number, None)
 
     def append(self, group: int, first: int, term: int, kind: int, payloads: list[bytes]) -> None:

@@ -15,6 +15,7 @@ from leveret.broker.queues.contract.offset_specification import (
 )
 from leveret.broker.queues.contract.stream import StreamEntries
 from leveret.broker.queues.contract.stream_arguments import ALL_MESSAGES, StreamFilter
+from leveret.broker.runtime.pending import Answer
 from leveret.cluster.streams.client.member_questions import HELD_MS
 from leveret.cluster.streams.client.stream_readers import RETRY_MS
 from leveret.storage.disk.disk import StoreError
@@ -254,7 +255,7 @@ def test_a_thread_reads_what_is_not_in_memory(tmp_path):
     use.member.log._recent.clear()
     consumer = FakeConsumer()
     consumer.start = at(10)
-    use.queue.subscribe(consumer, answer := _Ignored())
+    use.queue.subscribe(consumer, answer := Answer())
     use.settle()
     assert answer.is_given
     assert consumer.entries == []
@@ -265,16 +266,6 @@ def test_a_thread_reads_what_is_not_in_memory(tmp_path):
         worker.work()
         use.settle()
     assert offsets(consumer) == list(range(10, 51))
-
-
-class _Ignored:
-    is_given = False
-
-    def give(self, value):
-        self.is_given = True
-
-    def refuse(self, error):
-        raise error
 
 
 def test_a_log_that_cannot_be_read_ends_its_consumers(use):
@@ -308,7 +299,7 @@ def test_a_lost_question_is_asked_again(use):
     use.group.own_log = None
     consumer = FakeConsumer()
     consumer.start = FIRST
-    elsewhere.subscribe(consumer, _Ignored())
+    elsewhere.subscribe(consumer, Answer())
     use.settle()
     use.group.own_log = use.member
     use.vhost.clock.advance(RETRY_MS)

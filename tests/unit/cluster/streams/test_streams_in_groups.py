@@ -117,3 +117,26 @@ async def test_a_stream_that_is_created_again_is_empty(nodes):
     await published(client, [b"new"])
     await nodes.equal([1])
     assert nodes.messages(1) == [[b"new"]] * 3
+
+
+async def test_terms_and_members_survive_the_files_of_the_nodes_log(tmp_path):
+    async with StreamNodes(tmp_path, file_bytes=1_000) as nodes:
+        await nodes.create([1])
+        await published(StreamClient(nodes.by_name[A], 1), BODIES)
+        group = 1
+        while any(node.files.files[0].number < 3 or node.is_retiring for node in nodes):
+            group += 1
+            await nodes.create([group])
+            await nodes.led([group])
+            for node in nodes:
+                node.groups.remove(group)
+        terms = [node.groups.members[1].raft.state.term for node in nodes]
+        for name in NAMES:
+            await nodes.kill(name)
+        for name in NAMES:
+            await nodes.start(name)
+        found = [node.groups.members[1].raft.state.term for node in nodes]
+        assert all(now >= before for now, before in zip(found, terms, strict=True))
+        await published(StreamClient(nodes.by_name[A], 1, sender=2), [b"later"])
+        await nodes.equal([1])
+        assert nodes.messages(1) == [[*BODIES, b"later"]] * 3
