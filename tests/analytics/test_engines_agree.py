@@ -1,4 +1,5 @@
-"""DuckDB and Spark make the same tables and the same report, row by row, of all kinds of logs.
+"""DuckDB and Spark make the same tables and the same report, row by row, of all kinds of logs, and
+find the same in them.
 
 Spark runs the job as on a cluster, with driver and executors in processes of their own. It reads
 the logs from another file system than the local disk, and writes the tables there.
@@ -15,18 +16,28 @@ import pyspark
 import pytest
 
 import leveret.analytics.analyze
+from leveret.analytics.findings.collect_evidence import collect_evidence
+from leveret.analytics.findings.findings import every_finding
 from leveret.analytics.job.java import find_java
 from leveret.analytics.job.spark_engine import SparkEngine
 from leveret.analytics.report.report_file import write_report
 from leveret.analytics.tables.tables import TABLES
 from tests.analytics.conftest import FOR_FEW_ROWS, viewfs
+from tests.analytics.incidents import simulated_log
+from tests.analytics.incidents.suite import ALL
 from tests.analytics.known_trace import write_known_trace
 from tests.analytics.logs import MINUTE_US, SECOND_US, START_US, event, header, write_log
 from tests.analytics.running import analyze_quickly
 from tests.analytics.tables import everything, without_directories
 from tests.analytics.test_against_reference import random_log
 from tests.analytics.test_damaged_logs import write_damaged_logs
+from tests.analytics.test_incidents import found_in
 
+INCIDENTS = {
+    "stall_of_one_of_four_slow_ones", "a_message_that_is_too_large", "poison_that_is_thrown_away",
+    "deleted_with_its_messages", "purged_with_400", "stall_with_little_traffic",
+}  # fmt: skip
+"""Each has a virtual host of its name."""
 ROOT = Path(leveret.analytics.analyze.__file__).absolute().parents[2]
 
 
@@ -39,7 +50,7 @@ def submit(logs, out, mounted):
     done = subprocess.run(
         [
             Path(pyspark.__file__).parent / "bin" / "spark-submit",
-            "--master", "local-cluster[2,1,1024]",
+            "--master", "local-cluster[1,2,1024]",
             *(word for one in settings.items() for word in ("--conf", "=".join(one))),
             leveret.analytics.analyze.__file__, logs, "--out", out,
         ],
@@ -121,6 +132,9 @@ def write_logs(directory):
     write_log(directory, purged_queues(), "purges")
     write_log(directory, a_busy_minute(), "busy")
     write_log(directory, many_waits(), "waits", head=header(vhost="waits", sample=10))
+    for incident in ALL:
+        if incident.name in INCIDENTS:
+            simulated_log.write(directory, incident.records())
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +168,21 @@ def test_the_reports_are_the_same(far, made, tmp_path):
     write_report(engine, engine.published(f"{far.url}/tables"), str(distant))
     distant = distant.read_text()
     assert _without_directories(distant) == _without_directories(near)
+
+
+def test_they_find_the_same(far, made):
+    (_, _), (_, here) = made
+    engine = SparkEngine(far.session)
+    where = engine.published(f"{far.url}/tables")
+    for table in TABLES:
+        engine.open_table(where, table.name)
+    distant, found = every_finding(collect_evidence(engine)), found_in(here)
+    assert [*map(_located, distant)] == [*map(_located, found)]
+    assert {one.vhost for one in found} >= INCIDENTS
+
+
+def _located(finding):
+    return _without_directories(repr(finding))
 
 
 def _without_directories(page):
