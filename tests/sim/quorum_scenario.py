@@ -18,10 +18,9 @@ from leveret.cluster.quorum.machine.commands import (
     Options,
 )
 from leveret.cluster.raft.raft_member import RaftMember
-from tests.sim.command import run_command
-from tests.sim.properties import Broken
+from tests.sim.command import run_command, run_scenario
 from tests.sim.quorum_world import QuorumWorld
-from tests.sim.raft_scenario import LINES, SETTLE_MS, RaftScenario, _lines
+from tests.sim.raft_scenario import SETTLE_MS, RaftScenario
 
 
 class QuorumScenario(RaftScenario):
@@ -132,18 +131,9 @@ class QuorumScenario(RaftScenario):
 
 
 def run_seed(seed, sizes=(1, 5), machine=RaftMember):
-    """Run one seed; a failure names it."""
-    scenario = QuorumScenario(seed, sizes, machine)
-    try:
-        scenario.run()
-    except AssertionError as error:
-        lines = [" ".join(map(str, action)) for action in scenario.world.trace[-LINES:]]
-        raise Broken(
-            f"seed {seed}: {error}\n" + "".join(f"{line}\n" for line in lines)
-            + f"replay: python -m tests.sim.quorum_scenario --seed {seed}"
-        ) from error  # fmt: skip
-    return scenario
+    """Run one seed."""
+    return run_scenario(QuorumScenario(seed, sizes, machine), seed, sizes, "quorum_scenario")
 
 
 if __name__ == "__main__":
-    run_command(QuorumScenario, run_seed, _lines, most_nodes=5)
+    run_command(QuorumScenario, run_seed, most_nodes=5)

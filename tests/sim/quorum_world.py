@@ -35,10 +35,11 @@ from leveret.cluster.quorum.machine.effects import (
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.snapshots import restore, snapshot
 from leveret.cluster.raft.outputs import DATA
+from tests.sim.links import DOWN
 from tests.sim.properties import require
 from tests.sim.quorum_books import Books
 from tests.sim.quorum_clients import User
-from tests.sim.raft_world import DOWN, GROUP, UP, RaftNode, RaftWorld
+from tests.sim.raft_world import GROUP, UP, RaftNode, RaftWorld
 
 
 class NodeUse:

@@ -15,11 +15,11 @@ from random import Random
 
 from leveret.cluster.raft.configuration import Membership
 from leveret.cluster.raft.raft_member import RaftMember
-from tests.sim.command import run_command
-from tests.sim.properties import Broken, require
-from tests.sim.raft_world import Action, RaftNode, RaftWorld
+from tests.sim.command import run_command, run_scenario
+from tests.sim.links import Action
+from tests.sim.properties import require
+from tests.sim.raft_world import RaftNode, RaftWorld
 
-LINES = 60
 STEPS = (100, 1_000)
 SETTLE_MS = 30_000
 MEMBERSHIPS = (Membership.VOTER, Membership.VOTER, Membership.NON_VOTER, None)
@@ -107,6 +107,10 @@ class RaftScenario:
                     is_done = False
                     if world.may_connect(one, other):
                         world.do(("connect", one, other))
+
+    def lines(self) -> Iterator[str]:
+        """The trace."""
+        return self.world.lines()
 
     def _choose(self) -> Action | None:
         world, random = self.world, self.random
@@ -205,23 +209,9 @@ class RaftScenario:
 
 
 def run_seed(seed: int, sizes: tuple[int, int] = (1, 5), machine=RaftMember) -> RaftScenario:
-    """Run one seed; a failure names it."""
-    scenario = RaftScenario(seed, sizes, machine)
-    try:
-        scenario.run()
-    except AssertionError as error:
-        lines = [" ".join(map(str, action)) for action in scenario.world.trace[-LINES:]]
-        raise Broken(
-            f"seed {seed}: {error}\n" + "".join(f"{line}\n" for line in lines)
-            + f"replay: python -m tests.sim.raft_scenario --seed {seed}"
-            f" --least {sizes[0]} --most {sizes[1]}"
-        ) from error  # fmt: skip
-    return scenario
-
-
-def _lines(scenario: RaftScenario) -> Iterator[str]:
-    return (" ".join(map(str, action)) for action in scenario.world.trace)
+    """Run one seed."""
+    return run_scenario(RaftScenario(seed, sizes, machine), seed, sizes, "raft_scenario")
 
 
 if __name__ == "__main__":
-    run_command(RaftScenario, run_seed, _lines, most_nodes=5)
+    run_command(RaftScenario, run_seed, most_nodes=5)

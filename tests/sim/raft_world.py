@@ -1,13 +1,11 @@
 """A simulated group of Raft members: clocks, links, disks, snapshots and what is committed.
 
-What may happen next is an action, and a scenario chooses one after the other. A link keeps order in
-each of its lives; when it falls, what is on the way is lost from some place on, and each end learns
-of it by itself. A disk has all writes in order; a sync takes effect for a prefix of them, and a
-crash loses any number of those after it. A member's clock runs on by itself and may jump ahead.
+What may happen next is an action, and a scenario chooses one after the other. Links are those of
+links.py; one direction may be cut, too, and the receiver notices the silence. A disk has all writes
+in order; a sync takes effect for a prefix of them, and a crash loses any number of those after it.
+A member's clock runs on by itself and may jump ahead.
 """
 
-from collections import deque
-from itertools import permutations
 from random import Random
 
 from leveret.cluster.raft.configuration import Configuration, Membership
@@ -32,13 +30,13 @@ from leveret.cluster.raft.outputs import (
     Wake,
 )
 from leveret.cluster.raft.raft_member import RaftMember
+from tests.sim.links import Action, Links
 from tests.sim.properties import require
 from tests.sim.raft_properties import RaftHistory
 
 GROUP = 5
-UP, DOWN, SILENT, HEARD = "up", "down", "silent", "heard"
+UP = "up"
 Entry = tuple[int, int, bytes]
-Action = tuple[object, ...]
 
 
 class Snapshot:
@@ -153,12 +151,13 @@ class RaftNode:
         """It was told that it is removed; a leader has tried to remove it."""
 
 
-class RaftWorld:
+class RaftWorld(Links):
     """All nodes; `members` found the group as voters."""
 
     node_type: type[RaftNode] = RaftNode
 
     def __init__(self, names: str, members: str, random: Random, machine=RaftMember) -> None:
+        super().__init__(names)
         self.random = random
         self.make = machine
         self.names = list(names)
@@ -166,11 +165,7 @@ class RaftWorld:
         for name in names:
             voters = tuple(members) if name in members else ()
             self.nodes[name] = self.node_type(name, Configuration(voters))
-        self.ways: dict[tuple[str, str], deque] = {way: deque() for way in permutations(names, 2)}
-        self.connected: set[frozenset[str]] = set()
-        self.cut: set[tuple[str, str]] = set()
         self.history = RaftHistory(self)
-        self.trace: list[Action] = []
         self.now = 0
         self.group = GROUP
         self.proposed = 0
@@ -233,6 +228,14 @@ class RaftWorld:
         self.trace.append(action)
         getattr(self, "_" + str(action[0]).replace(" ", "_"))(*action[1:])
         self.history.check_step()
+
+    def is_running(self, name: str) -> bool:
+        """Whether a member runs."""
+        return self.nodes[name].machine is not None
+
+    def up(self, name: str) -> str:
+        """A new link says nothing about its ends."""
+        return UP
 
     def _running(self, name: str) -> tuple[RaftNode, RaftMember]:
         node = self.nodes[name]
@@ -434,42 +437,11 @@ class RaftWorld:
             getattr(machine, "link_" + item)(sender, node.clock)
         self.carry_out(node)
 
-    def _break(self, one: str, other: str, kept: int) -> None:
-        self._end_way(one, other, kept)
-        self._end_way(other, one, kept)
-        self.connected.discard(frozenset((one, other)))
-
     def _isolate(self, name: str, kept: int) -> None:
         """All links of a node break."""
         for other in self.names:
             if frozenset((name, other)) in self.connected:
                 self._break(name, other, kept)
-
-    def _end_way(self, sender: str, receiver: str, kept: int) -> None:
-        if frozenset((sender, receiver)) not in self.connected:
-            return
-        self.cut.discard((sender, receiver))
-        way = self.ways[sender, receiver]
-        marks = [at for at, item in enumerate(way) if not isinstance(item, bytes)]
-        least = marks[-1] + 1 if marks else 0
-        while len(way) > least + kept:
-            way.pop()
-        way.append(DOWN)
-
-    def may_connect(self, one: str, other: str) -> bool:
-        """Whether a link that is down can come up."""
-        return (
-            frozenset((one, other)) not in self.connected
-            and self.nodes[one].machine is not None
-            and self.nodes[other].machine is not None
-            and not self.ways[one, other]
-            and not self.ways[other, one]
-        )
-
-    def _connect(self, one: str, other: str) -> None:
-        self.connected.add(frozenset((one, other)))
-        self.ways[one, other].append(UP)
-        self.ways[other, one].append(UP)
 
     def _cut_way(self, sender: str, receiver: str) -> None:
         """From now on nothing arrives, and the receiver notices the silence."""

@@ -13,12 +13,10 @@ from collections.abc import Iterator
 from itertools import combinations
 from random import Random
 
-from tests.sim.command import run_command
-from tests.sim.properties import Broken
-from tests.sim.ring_world import Action, RingNode, RingWorld
+from tests.sim.command import run_command, run_scenario
+from tests.sim.links import Action
+from tests.sim.ring_world import RingNode, RingWorld
 
-LINES = 80
-"""How much of the trace is shown with a failure; a replay prints all of it."""
 EARLY_BYTES = (100, 1 << 20)
 
 
@@ -67,6 +65,10 @@ class RingScenario:
                     if world.may_connect(one, other):
                         world.do(("connect", one, other))
         world.run_until_still(self.random)
+
+    def lines(self) -> Iterator[str]:
+        """The trace."""
+        return self.world.lines()
 
     def _choose(self) -> Action | None:
         """What happens next."""
@@ -132,23 +134,9 @@ class RingScenario:
 
 
 def run_seed(seed: int, sizes: tuple[int, int] = (2, 6)) -> RingScenario:
-    """Run one seed; a failure names it."""
-    scenario = RingScenario(seed, sizes)
-    try:
-        scenario.run()
-    except AssertionError as error:
-        lines = [" ".join(map(str, action)) for action in scenario.world.trace[-LINES:]]
-        raise Broken(
-            f"seed {seed}: {error}\n" + "".join(f"{line}\n" for line in lines)
-            + f"replay: python -m tests.sim.ring_scenario --seed {seed}"
-            f" --least {sizes[0]} --most {sizes[1]}"
-        ) from error  # fmt: skip
-    return scenario
-
-
-def _lines(scenario: RingScenario) -> Iterator[str]:
-    return (" ".join(map(str, action)) for action in scenario.world.trace)
+    """Run one seed."""
+    return run_scenario(RingScenario(seed, sizes), seed, sizes, "ring_scenario")
 
 
 if __name__ == "__main__":
-    run_command(RingScenario, run_seed, _lines, most_nodes=6)
+    run_command(RingScenario, run_seed, most_nodes=6)

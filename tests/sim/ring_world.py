@@ -2,15 +2,12 @@
 
 There is no clock. What may happen next is an action, such as the arrival of the first message of a
 link, and the code that runs the world chooses one after the other: ring_scenario.py by a seed,
-ring_model.py in all orders. A link is two queues. It tells each end that it is up before it brings
-messages, and that it is down after them; when it breaks, any number of the last messages on
-the way are lost. The record is one log, which each node applies at its own pace. Submissions are
-committed in any order; they may be lost and repeated, or committed twice.
+ring_model.py in all orders. A link (links.py) tells the incarnation of the other end when it is up.
+The record is one log, which each node applies at its own pace. Submissions are committed in any
+order; they may be lost and repeated, or committed twice.
 """
 
-from collections import deque
 from collections.abc import Iterator
-from itertools import permutations
 from random import Random
 
 from leveret.cluster.gm.group import Change, Member, Renewed, changed, founded
@@ -27,15 +24,12 @@ from leveret.cluster.gm.outputs import (
 )
 from leveret.cluster.gm.ring_member import RingMember
 from leveret.cluster.rpc.refused import Refused
+from tests.sim.links import Action, Links
 from tests.sim.properties import require
 from tests.sim.ring_properties import RingHistory, payload_of
 
 IDENTITY = 7
 STEPS_MAX = 5_000
-DOWN = "down"
-Item = bytes | int | str
-"""On a link: a message, the incarnation of the other end if the link is up, or DOWN."""
-Action = tuple[object, ...]
 
 
 class RingNode:
@@ -53,22 +47,19 @@ class RingNode:
         self.is_flush_due = False
 
 
-class RingWorld:
+class RingWorld(Links):
     """All nodes; the first one founds the group, and all those of `members` join it.
 
     early_bytes_max: see `RingMember`. machine: makes the machine of a member.
     """
 
     def __init__(self, names: str, members: str, early_bytes_max: int = 1 << 20) -> None:
+        super().__init__(names)
         self.nodes = {name: RingNode(name) for name in names}
-        self.ways: dict[tuple[str, str], deque[Item]] = {
-            way: deque() for way in permutations(names, 2)
-        }
         self.connected = {frozenset(way) for way in self.ways}
         self.log = [founded("test", IDENTITY, Member(names[0], 1, 1))]
         self.submissions: list[tuple[Change, Member]] = []
         self.history = RingHistory()
-        self.trace: list[Action] = []
         self.early_bytes_max = early_bytes_max
         for node in self.nodes.values():
             node.linked = {other: 1 for other in self.nodes if other != node.name}
@@ -164,6 +155,14 @@ class RingWorld:
                 self.history.members_changed(machine, output)
             elif isinstance(output, Expelled):
                 self._stop_member(node)
+
+    def is_running(self, name: str) -> bool:
+        """Whether a node runs."""
+        return self.nodes[name].is_alive
+
+    def up(self, name: str) -> int:
+        """The incarnation of a node."""
+        return self.nodes[name].incarnation
 
     def _stop_member(self, node: RingNode) -> None:
         node.machine, node.pauses, node.is_flush_due = None, [], False
@@ -275,35 +274,3 @@ class RingWorld:
         node.is_alive, node.member_count = True, 0
         node.incarnation += 1
         self._new_member(name)
-
-    def _break(self, one: str, other: str, kept: int) -> None:
-        """A link breaks."""
-        self._end_way(one, other, kept)
-        self._end_way(other, one, kept)
-        self.connected.discard(frozenset((one, other)))
-
-    def _end_way(self, sender: str, receiver: str, kept: int) -> None:
-        if frozenset((sender, receiver)) not in self.connected:
-            return
-        way = self.ways[sender, receiver]
-        marks = [at for at, item in enumerate(way) if not isinstance(item, bytes)]
-        least = marks[-1] + 1 if marks else 0
-        while len(way) > least + kept:
-            way.pop()
-        way.append(DOWN)
-
-    def may_connect(self, one: str, other: str) -> bool:
-        """Whether a link that is down can come up."""
-        return (
-            frozenset((one, other)) not in self.connected
-            and self.nodes[one].is_alive
-            and self.nodes[other].is_alive
-            and not self.ways[one, other]
-            and not self.ways[other, one]
-        )
-
-    def _connect(self, one: str, other: str) -> None:
-        """A link comes up."""
-        self.connected.add(frozenset((one, other)))
-        self.ways[one, other].append(self.nodes[one].incarnation)
-        self.ways[other, one].append(self.nodes[other].incarnation)

@@ -11,7 +11,7 @@ at once. With some seeds these two are what `pause_if_all_down` recovers by: a s
 the listed nodes pauses.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations
 from random import Random
@@ -21,15 +21,13 @@ from msgspec.structs import astuple
 from leveret.cluster.metadata.messages import RUNNING, View, ViewId, ViewMember, ViewStart
 from leveret.cluster.partitions.autoheal import Report, Verdict, decide, has_lost
 from leveret.cluster.partitions.rules import MayGoOn, PauseIfAllDown, PauseMinority, always
-from tests.sim.command import run_command
+from tests.sim.command import run_command, run_scenario
 from tests.sim.properties import Broken, History, require
 from tests.sim.simulated_node import SimulatedNode
 from tests.sim.world import DELAY_MAX, TICK_TIME, Events, Link
 
 CRASHES, IGNORE, PAUSE_MINORITY, AUTOHEAL = "crashes", "ignore", "pause_minority", "autoheal"
 MODES = (CRASHES, IGNORE, PAUSE_MINORITY, AUTOHEAL)
-LINES, LINE_MAX = 60, 160
-"""How much of the trace is shown with a failure; a replay prints all of it."""
 QUIET = 24_000
 """Milliseconds without faults, in which everything has to converge."""
 
@@ -96,6 +94,11 @@ class Scenario:
         for node in self.nodes.values():
             node.disk.view, node.disk.starts = view, (ViewStart(view.id, 1),)
             node.disk.companions = frozenset(view.names)
+
+    def lines(self) -> Iterator[str]:
+        """Its mode, and what has happened."""
+        yield f"{self.mode}, {len(self.nodes)} nodes"
+        yield from self.events.lines()
 
     def send(self, sender: str, receiver: str, item: object) -> None:
         """Over the link of two nodes."""
@@ -326,19 +329,9 @@ def _id_of(node: SimulatedNode) -> tuple[int, str, int]:
 
 
 def run_seed(seed: int, sizes: tuple[int, int] = (2, 5)) -> Scenario:
-    """Run one seed; a failure names it."""
-    scenario = Scenario(seed, sizes)
-    try:
-        scenario.run()
-    except AssertionError as error:
-        raise Broken(
-            f"seed {seed} ({scenario.mode}, {len(scenario.nodes)} nodes): {error}\n"
-            + "".join(f"{line[:LINE_MAX]}\n" for line in list(scenario.events.lines())[-LINES:])
-            + f"replay: python -m tests.sim.scenario --seed {seed}"
-            f" --least {sizes[0]} --most {sizes[1]}"
-        ) from error
-    return scenario
+    """Run one seed."""
+    return run_scenario(Scenario(seed, sizes), seed, sizes, "scenario")
 
 
 if __name__ == "__main__":
-    run_command(Scenario, run_seed, lambda scenario: scenario.events.lines(), most_nodes=5)
+    run_command(Scenario, run_seed, most_nodes=5)

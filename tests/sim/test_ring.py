@@ -4,8 +4,8 @@ import pytest
 
 from tests.sim.ring_scenario import run_seed
 
-SEEDS = 2_500
-AT_A_TIME = 500
+SEEDS = 1_000
+AT_A_TIME = 250
 
 
 @pytest.mark.parametrize("first", range(1, SEEDS, AT_A_TIME))
