@@ -8,6 +8,7 @@ compiler, `pure` compiles nothing.
 
 import io
 import os
+import re
 import shutil
 import sys
 import sysconfig
@@ -29,6 +30,8 @@ LINKED_TOGETHER = ["-fvisibility=hidden", "-fno-semantic-interposition", "-fno-p
 1 to 14% of a message's time in pairs of runs (docs/reference/performance.md)."""
 DEBUGGED = "-g"
 """In CFLAGS it has information for debuggers made, such as the lines of the C sources."""
+OPTIMIZED = re.compile(r"-O([0-3])\b")
+"""In CFLAGS it has less optimised modules made, in half of the compiler's time without any."""
 DESCRIBING = {"egg_info", "dist_info", "sdist"}
 """Commands that need no compiled modules: pip runs two of them before it builds a wheel."""
 TARGET = "build/mypyc"
@@ -74,12 +77,14 @@ def _to_c(arguments: list[str]) -> list[Extension]:
     from mypyc.build import mypycify  # noqa: PLC0415, needed for a compiled build only
 
     printed = io.StringIO()
+    flags = os.environ.get("CFLAGS", "")
+    opt_level = (OPTIMIZED.findall(flags) or ["3"])[-1]
     # It takes 18% of the compiler's time. Tracebacks, and the names of functions, do not need it.
-    debug_level = "1" if DEBUGGED in os.environ.get("CFLAGS", "") else "0"
+    debug_level = "1" if DEBUGGED in flags else "0"
     try:
         with redirect_stdout(printed):
             return mypycify(
-                arguments, opt_level="3", debug_level=debug_level, multi_file=True,
+                arguments, opt_level=opt_level, debug_level=debug_level, multi_file=True,
                 group_name=GROUP, target_dir=TARGET,
             )  # fmt: skip
     except BaseException:
