@@ -80,6 +80,7 @@ def test_a_message_that_expires_at_once_is_confirmed_when_its_letter_is_on_disk(
     with declared(node, ["target"]) as client:
         publish(client, b"a", expiration="0")
     node.kill()
+    wait_until(lambda: dlx(node) == 1)
     with opened(node.broker) as client:
         client.bind("target", "amq.fanout")
     wait_until(lambda: dlx(node) == 0)
