@@ -25,7 +25,7 @@ from leveret.mgmt.definitions import DefinitionsError, Import, read_definitions
 from leveret.mgmt.definitions.contents import NOT_JSON, fault_in_json
 from leveret.mgmt.metrics.server import MetricsServer
 from leveret.mgmt.node_facade.facade import NodeFacade
-from leveret.mgmt.running_node import CertificateFiles, Node
+from leveret.mgmt.running_node import CertificateFiles, RunningNode
 from leveret.mgmt.views.cluster import answer_questions
 
 logger = logging.getLogger("leveret.management")
@@ -34,7 +34,7 @@ logger = logging.getLogger("leveret.management")
 class Management:
     """The servers of one node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: RunningNode) -> None:
         self._node = node
         self._server = ManagementServer(node)
         self._metrics = MetricsServer(node)

@@ -1,8 +1,8 @@
 """The node as operators see it: a broker that can be stopped and started, and its statistics.
 
-The HTTP API, the metrics and the control socket all work on a `Node`. While its broker is stopped
-(`stop_app`) the process stays, and only those routes of the control socket answer that are about
-the node itself.
+The HTTP API, the metrics and the control socket all work on a `RunningNode`. While its broker is
+stopped (`stop_app`) the process stays, and only those routes of the control socket answer that are
+about the node itself.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class StartEnded(NodeError):
     """The broker did not start, since `stop_broker` was called before it was up."""
 
 
-class Node:
+class RunningNode:
     """A broker in its process.
 
     broker: None while it is stopped. facade: the broker as management reads it, or None.

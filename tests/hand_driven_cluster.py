@@ -18,7 +18,7 @@ from leveret.cluster.metadata.outputs import (
     WriteCompanions,
     WritePromise,
 )
-from leveret.cluster.metadata.replication import Limits, MetadataReplication
+from leveret.cluster.metadata.replication import MetadataReplication, ReplicationLimits
 
 REFUSED_PAYLOAD = b"refuse this"
 
@@ -45,7 +45,7 @@ class Node:
             OrderedLog(10),
             None,
             frozenset("abcde"),
-            limits or Limits(fence_ticks=3),
+            limits or ReplicationLimits(fence_ticks=3),
             **rules,
         )
 

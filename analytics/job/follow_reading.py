@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from leveret.analytics.job.follow_state import HEAD_BYTES, FollowState, Position, identity_of
-from leveret.analytics.traces.clock import Clock
+from leveret.analytics.traces.clock import RecordClock
 from leveret.analytics.traces.copies import beginning_of, without_copies
 from leveret.analytics.traces.local_files import list_local_files
 from leveret.analytics.traces.log_members import (
@@ -142,7 +142,7 @@ def _moved(position: Position, piece: Added, records: AddedRecords) -> Iterator[
     for batch in records.rejected:
         yield later_lines(batch, position.lines)
     if records.first_us is not None:
-        clock = Clock(piece.name)
+        clock = RecordClock(piece.name)
         jumps = clock.jumps_of(pa.array([position.last_us, records.first_us], pa.int64()))
         yield set_aside(jumps)
         position.last_us = records.last_us

@@ -12,7 +12,7 @@ WENT_BACK = "the clock went back"
 """How the reason of such a problem begins."""
 
 
-class Clock:
+class RecordClock:
     """The times of the records of a log, in their order."""
 
     def __init__(self, path: str) -> None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from leveret.analytics.traces.block_columns import columns_of
 from leveret.analytics.traces.block_members import BlockMembers
-from leveret.analytics.traces.clock import Clock
+from leveret.analytics.traces.clock import RecordClock
 from leveret.analytics.traces.log_blocks import MEMBER, Block, Ending, Problem, Source, blocks_of
 from leveret.analytics.traces.log_parts import LogPart, PartSource, part_source
 from leveret.analytics.traces.parsing import Wanted, parse_block, parse_entries, set_aside
@@ -131,7 +131,7 @@ def _read_part(file: BinaryIO, part: LogPart, window: Window) -> Iterator[pa.Rec
     problems: list[Problem] = []
     ending = _ending_of(part.path) if source.ends is None else Ending.MEMBER
     members = _members(window, has_header=part.begins == 0)
-    blocks, clock = blocks_of(source, name, problems, ending, members), Clock(name)
+    blocks, clock = blocks_of(source, name, problems, ending, members), RecordClock(name)
     yield from _parsed_blocks(blocks, name, kind, window, clock)
     if source.ends is not None:
         problems += _jumps_to(PartSource(file, source.ends), part.path, kind, window, clock)
@@ -139,7 +139,7 @@ def _read_part(file: BinaryIO, part: LogPart, window: Window) -> Iterator[pa.Rec
 
 
 def _jumps_to(
-    later: PartSource, path: str, kind: _Kind, window: Window, clock: Clock
+    later: PartSource, path: str, kind: _Kind, window: Window, clock: RecordClock
 ) -> list[Problem]:
     """Return a problem if the clock went back before the first record of the next part."""
     members = BlockMembers(None, has_header=False, make=columns_of)
@@ -170,7 +170,7 @@ def _parsed(
     blocks: Iterator[Block], path: str, kind: _Kind, window: Window
 ) -> Iterator[pa.RecordBatch]:
     if kind.name == _LEVERET:
-        yield from _parsed_blocks(blocks, path, kind, window, Clock(path))
+        yield from _parsed_blocks(blocks, path, kind, window, RecordClock(path))
         return
     entries = records_of_json if kind.name == _RABBITMQ_JSON else records_of_text
     for batch in parse_entries(entries(_lines(blocks)), path, kind.sample, _filter(window)):
@@ -179,7 +179,7 @@ def _parsed(
 
 
 def _parsed_blocks(
-    blocks: Iterator[Block], path: str, kind: _Kind, window: Window, clock: Clock
+    blocks: Iterator[Block], path: str, kind: _Kind, window: Window, clock: RecordClock
 ) -> Iterator[pa.RecordBatch]:
     """Parse the blocks of a log of the broker."""
     for block in blocks:

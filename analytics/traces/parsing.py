@@ -23,7 +23,7 @@ from leveret.analytics.traces.schema import (
     RANGES,
     REPEATED,
     TEXT_MAX,
-    Entry,
+    LogEntry,
     Record,
     what_is_wrong,
 )
@@ -75,12 +75,12 @@ def parse_block(
         yield from _staged(found, weight, wanted)
         return
     lines = enumerate(block.data.split(b"\n")[:-1], block.line)
-    entries = (Entry(number, _parsed(line), "", line) for number, line in lines)
+    entries = (LogEntry(number, _parsed(line), "", line) for number, line in lines)
     yield from parse_entries(entries, path, weight, wanted)
 
 
 def parse_entries(
-    entries: Iterable[Entry], path: str, weight: int, wanted: Wanted | None
+    entries: Iterable[LogEntry], path: str, weight: int, wanted: Wanted | None
 ) -> Iterator[pa.RecordBatch]:
     """Return records that were parsed one by one, and rejected ones, with the same columns."""
     sound, problems = list[Record](), list[Problem]()

@@ -11,7 +11,7 @@ the parser must not fail on it.
 import re
 from typing import Any, Final, NamedTuple
 
-from leveret.broker.erlang.tokens import Token, Unreadable, tokens
+from leveret.broker.erlang.tokens import Token, UnreadableToken, tokens
 
 SHOWN_CHARACTERS_MAX = 500
 """The longest quotation in the text of an error."""
@@ -35,7 +35,7 @@ def parse_term(text: str, depth_max: int | None = None) -> Any:
     end = len(text.rstrip().removesuffix(".").rstrip())
     try:
         return parser.parse(text, end, "utf-8")[0]
-    except Unreadable as error:
+    except UnreadableToken as error:
         shown = text[:SHOWN_CHARACTERS_MAX]
         if len(text) > SHOWN_CHARACTERS_MAX:
             shown += "..."
@@ -51,7 +51,7 @@ def parse_terms(text: str, depth_max: int) -> list[Any]:
     """
     try:
         return _Parser(depth_max, is_file=True).parse(text, len(text), "latin-1")
-    except Unreadable as error:
+    except UnreadableToken as error:
         before = text[: error.place]
         line, column = before.count("\n") + 1, error.place - before.rfind("\n")
         raise TermError(f"line {line}, column {column}: the text {error}") from None
@@ -103,19 +103,19 @@ class _Parser:
             else:
                 self._close_bracket(token)
         if self._open:
-            raise Unreadable(f"lacks a '{self._open[-1].closing}'", end)
+            raise UnreadableToken(f"lacks a '{self._open[-1].closing}'", end)
         if self._is_file and not self._is_term_due:
-            raise Unreadable("lacks a '.' after the last term", end)
+            raise UnreadableToken("lacks a '.' after the last term", end)
         if not self._is_file and not self._result:
-            raise Unreadable("ends too early", end)
+            raise UnreadableToken("ends too early", end)
         return self._result
 
     def _end_term(self, token: Token) -> None:
         """Handle the token after a complete term."""
         if not self._is_file:
-            raise Unreadable("has more after its end", token.place)
+            raise UnreadableToken("has more after its end", token.place)
         if token.mark != ".":
-            raise Unreadable("lacks a '.' after a term", token.place)
+            raise UnreadableToken("lacks a '.' after a term", token.place)
         self._is_term_due = True
 
     def _value(self, token: Token) -> Any:
@@ -126,7 +126,7 @@ class _Parser:
     def _begin_term(self, token: Token) -> None:
         if not self._is_term_due:
             wanted = "an '=>'" if self._open[-1].lacks_value else "a comma"
-            raise Unreadable(f"lacks {wanted}", token.place)
+            raise UnreadableToken(f"lacks {wanted}", token.place)
 
     def _add(self, term: Any) -> None:
         terms = self._open[-1].terms if self._open else self._result
@@ -136,7 +136,7 @@ class _Parser:
     def _open_bracket(self, token: Token) -> None:
         self._open.append(_Open(token.mark, []))
         if self._depth_max is not None and len(self._open) > self._depth_max:
-            raise Unreadable("is nested too deeply", token.place if self._is_file else 0)
+            raise UnreadableToken("is nested too deeply", token.place if self._is_file else 0)
 
     def _is_separator(self, mark: str) -> bool:
         """Whether a mark, at its place, separates a term from the next one."""
@@ -146,13 +146,13 @@ class _Parser:
 
     def _close_bracket(self, token: Token) -> None:
         if not self._open:
-            raise Unreadable(f"has '{token.mark}' where a term has to be", token.place)
+            raise UnreadableToken(f"has '{token.mark}' where a term has to be", token.place)
         opened = self._open[-1]
         if self._is_term_due and (opened.terms or token.mark != opened.closing):
-            raise Unreadable(f"has '{token.mark}' where a term has to be", token.place)
+            raise UnreadableToken(f"has '{token.mark}' where a term has to be", token.place)
         if token.mark != opened.closing or opened.lacks_value:
             wanted = "=>" if opened.lacks_value else opened.closing
-            raise Unreadable(f"has '{token.mark}' in the place of '{wanted}'", token.place)
+            raise UnreadableToken(f"has '{token.mark}' in the place of '{wanted}'", token.place)
         self._open.pop()
         self._add(_closed(opened, token.place))
 
@@ -168,4 +168,4 @@ def _closed(opened: _Open, place: int) -> Any:
             try:
                 return dict(zip(terms[::2], terms[1::2], strict=True))
             except TypeError:
-                raise Unreadable("has a list or a map as the key of a map", place) from None
+                raise UnreadableToken("has a list or a map as the key of a map", place) from None

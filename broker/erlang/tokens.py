@@ -47,7 +47,7 @@ _CODE_MAX: Final = 0x10FFFF
 _SURROGATES: Final = range(0xD800, 0xE000)
 
 
-class Unreadable(Exception):
+class UnreadableToken(Exception):
     """A token cannot be read. The text says why. place: from 0."""
 
     def __init__(self, what: str, place: int) -> None:
@@ -67,7 +67,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str, end: int, encoding: str) -> Iterator[Token]:
-    """The tokens of a text up to a place. Raises Unreadable.
+    """The tokens of a text up to a place. Raises UnreadableToken.
 
     encoding: that of the texts in binaries that are not marked as UTF-8.
     """
@@ -75,7 +75,7 @@ def tokens(text: str, end: int, encoding: str) -> Iterator[Token]:
     while place < end:
         found = _TOKEN.match(text, place, end)
         if found is None:
-            raise Unreadable("cannot be read", place)
+            raise UnreadableToken("cannot be read", place)
         kind = str(found.lastgroup)
         if kind == "mark":
             yield Token(found[kind], None, place)
@@ -92,14 +92,14 @@ def _binary(content: str, encoding: str, place: int) -> bytes:
         if piece["byte"] is not None:
             byte = piece["byte"].lstrip("0") or "0"
             if len(byte) > 3 or int(byte) > 255:
-                raise Unreadable("has a byte above 255", place)
+                raise UnreadableToken("has a byte above 255", place)
             data.append(int(byte))
             continue
         characters = _string(piece["texts"], place)
         try:
             data += characters.encode("utf-8" if piece["utf8"] else encoding, "surrogateescape")
         except UnicodeEncodeError:
-            raise Unreadable(
+            raise UnreadableToken(
                 'has characters in a binary that are not one byte each: write <<"..."/utf8>>',
                 place,
             ) from None
@@ -122,7 +122,7 @@ def _call(content: str, place: int) -> Atom:
 def _float(content: str, place: int) -> float:
     number = float(content)
     if number in (float("inf"), float("-inf")):
-        raise Unreadable("has a number that is too large", place)
+        raise UnreadableToken("has a number that is too large", place)
     return number
 
 
@@ -134,17 +134,17 @@ def _based(content: str, place: int) -> int:
     base, _, digits = content.partition("#")
     sign = "-" if base.startswith("-") else ""
     if not 2 <= int(base.lstrip("+-")) <= 36:
-        raise Unreadable("has a number whose base is not from 2 to 36", place)
+        raise UnreadableToken("has a number whose base is not from 2 to 36", place)
     return _digits(sign + digits, int(base.lstrip("+-")), place)
 
 
 def _digits(digits: str, base: int, place: int) -> int:
     if len(digits) > DIGITS_MAX:
-        raise Unreadable("has a number that is too large", place)
+        raise UnreadableToken("has a number that is too large", place)
     try:
         return int(digits, base)
     except ValueError:
-        raise Unreadable(
+        raise UnreadableToken(
             f"has a number with digits that base {base} does not have", place
         ) from None
 
@@ -170,7 +170,7 @@ def _unescaped(text: str, place: int) -> str:
         if found["control"] is not None:
             return chr(ord(found["control"]) & 31)
         if found["other"] == "x":
-            raise Unreadable("has the escape \\x without two digits", place)
+            raise UnreadableToken("has the escape \\x without two digits", place)
         if found["other"] is not None:
             return _ESCAPES.get(found["other"], found["other"])
         digits, base = (
@@ -178,7 +178,7 @@ def _unescaped(text: str, place: int) -> str:
         )
         code = int(digits[-8:], base) if not digits[:-8].strip("0") else _CODE_MAX + 1
         if code > _CODE_MAX or code in _SURROGATES:
-            raise Unreadable(f"has the escape {found[0][:20]}, which is no character", place)
+            raise UnreadableToken(f"has the escape {found[0][:20]}, which is no character", place)
         return chr(code)
 
     return _ESCAPE.sub(character, text)

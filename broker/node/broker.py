@@ -97,7 +97,7 @@ class RestoreError(Exception):
         )
 
 
-class NodeParts(tables.Dependents, Protocol):
+class BrokerParts(tables.Dependents, Protocol):
     """The broker, as the registry sees it."""
 
     def make_vhost(self, name: str) -> VirtualHost:
@@ -113,7 +113,7 @@ def make_services(
     sync: MetadataSync,
     clock: Clock,
     turns: Turns,
-    node: NodeParts,
+    node: BrokerParts,
 ) -> Services:
     """Create the empty services of all connections. Raises BackendError for invalid backends."""
     events = Events(clock.wall_time_s, config.node_name)

@@ -29,7 +29,7 @@ class LimitError(ValueError):
     """A limit is unknown or not a number."""
 
 
-class Limits:
+class VhostAndUserLimits:
     """The limits of vhosts and users, by their names. changed: called after each change."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from leveret.broker.declarations.values import Policy
-from leveret.broker.policies.limits import Limits
+from leveret.broker.policies.limits import VhostAndUserLimits
 from leveret.broker.policies.parameters import (
     NO_VHOST,
     OPERATOR_POLICY,
@@ -32,7 +32,9 @@ def policy_value(policy: Policy) -> dict[str, Any]:
 class RuntimeParameters:
     """The parameters of every component."""
 
-    def __init__(self, parameters: Parameters, policies: PolicyTable, limits: Limits) -> None:
+    def __init__(
+        self, parameters: Parameters, policies: PolicyTable, limits: VhostAndUserLimits
+    ) -> None:
         self._parameters = parameters
         self._policies = policies
         self._limits = limits

@@ -6,7 +6,7 @@ from typing import Protocol
 from leveret.broker.auth.permissions import PermissionTable
 from leveret.broker.auth.users import UserDirectory
 from leveret.broker.events.events import Events
-from leveret.broker.policies.limits import Limits
+from leveret.broker.policies.limits import VhostAndUserLimits
 from leveret.broker.policies.parameters import Parameters
 from leveret.broker.policies.policy_table import PolicyTable
 from leveret.broker.policies.runtime_parameters import RuntimeParameters
@@ -56,7 +56,7 @@ class Tables:
         self.users = UserDirectory()
         self.permissions = PermissionTable()
         self.parameters = Parameters()
-        self.limits = Limits()
+        self.limits = VhostAndUserLimits()
         self.policies = PolicyTable()
         self.policing = Policing(self.policies, self.vhosts, call_soon)
         self.runtime_parameters = RuntimeParameters(self.parameters, self.policies, self.limits)

@@ -9,7 +9,7 @@ from leveret.broker.auth.users import UserDirectory
 from leveret.broker.config import Config
 from leveret.broker.declarations.audit import Audit
 from leveret.broker.events.events import Events
-from leveret.broker.policies.limits import Limits
+from leveret.broker.policies.limits import VhostAndUserLimits
 from leveret.broker.policies.open_counts import OpenCounts
 from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST, Parameters
 from leveret.broker.policies.policy_table import PolicyTable
@@ -69,7 +69,7 @@ class Services:
     users: UserDirectory = field(init=False)
     permissions: PermissionTable = field(init=False)
     parameters: Parameters = field(init=False)
-    limits: Limits = field(init=False)
+    limits: VhostAndUserLimits = field(init=False)
     policies: PolicyTable = field(init=False)
     alarms: Alarms = field(default_factory=Alarms)
     flow: Flow = field(init=False)

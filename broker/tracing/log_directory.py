@@ -21,8 +21,8 @@ from urllib.parse import quote
 from leveret.broker.resources.disk_monitor import free_bytes
 from leveret.broker.runtime.private_files import make_directory
 from leveret.broker.tracing.batches import HOUR_US
-from leveret.broker.tracing.log_file import LogFile, finish_left_open
-from leveret.broker.tracing.output import Batch
+from leveret.broker.tracing.log_file import TraceLogFile, finish_left_open
+from leveret.broker.tracing.output import OutputBatch
 from leveret.broker.tracing.record import PARTITION, SUFFIXES
 
 CLEANING_SECONDS = 60
@@ -31,7 +31,7 @@ DAY_US = 24 * HOUR_US
 logger = logging.getLogger("leveret.tracing")
 
 
-class Keeping(NamedTuple):
+class FileLimits(NamedTuple):
     """Limits of files. file_bytes: size of a full file. bytes_max, days_max: None is unlimited.
 
     reserve_bytes: returns the space that must stay free on the disk; 0 for none.
@@ -46,19 +46,19 @@ class Keeping(NamedTuple):
 class LogDirectory:
     """The destination of one vhost's log; see `output.TraceDestination`."""
 
-    def __init__(self, directory: Path, vhost: str, node: str, keeping: Keeping) -> None:
+    def __init__(self, directory: Path, vhost: str, node: str, keeping: FileLimits) -> None:
         self._directory = directory
         self._vhost = quote(vhost, safe="", errors="surrogateescape")
         self._node = quote(node, safe="@")
         self._keeping = keeping
-        self._file: LogFile | None = None
+        self._file: TraceLogFile | None = None
         self._hour = -1
         self._number = 0
         self._started_us = 0
         self._cleaned_us = 0
         self._is_recovered = False
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: OutputBatch) -> None:
         """Append a batch, whose records are all of one hour, to the file of that hour."""
         self._recover()
         self._require_room()
@@ -118,7 +118,7 @@ class LogDirectory:
             vhost=self._vhost, date=time.date().isoformat(), hour=f"{time.hour:02}"
         )
         name = f"{self._node}-{self._started_us}-{self._number}"
-        self._file = LogFile(self._directory / partition / name)
+        self._file = TraceLogFile(self._directory / partition / name)
         self._hour = hour
         self._number += 1
 

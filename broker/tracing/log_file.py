@@ -30,7 +30,7 @@ DAMAGED: tuple[Any, ...] = (zlib.error, isal_zlib.error)
 logger = logging.getLogger("leveret.tracing")
 
 
-class LogFile(AppendedFile):
+class TraceLogFile(AppendedFile):
     """A file that is being written. size: bytes of complete members."""
 
     def __init__(self, path: Path) -> None:

@@ -25,21 +25,21 @@ STOP_SECONDS_MAX = 5.0
 logger = logging.getLogger("leveret.tracing")
 
 
-class Batch(NamedTuple):
+class OutputBatch(NamedTuple):
     """Bytes that are written together, all of one hour. time_us: time of the first record."""
 
     data: bytes
     time_us: int
 
 
-NOTHING = Batch(b"", 0)
+NOTHING = OutputBatch(b"", 0)
 """Registers an output with the thread, which then maintains its files."""
 
 
 class TraceDestination(Protocol):
     """Writes an output's batches. The thread calls all methods; they may raise OSError."""
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: OutputBatch) -> None:
         """Write a batch completely, or not at all."""
 
     def tick(self, time_us: int) -> None:
@@ -50,18 +50,18 @@ class TraceDestination(Protocol):
 
 
 class TraceOutput:
-    """The buffer of one trace. Created by `Writer.open`.
+    """The buffer of one trace. Created by `TraceWriter.open`.
 
     problem: why writing fails at the moment; empty if it does not.
     """
 
     def __init__(
-        self, writer: "Writer", name: str, destination: TraceDestination, room: int
+        self, writer: "TraceWriter", name: str, destination: TraceDestination, room: int
     ) -> None:
         self.name = name
         self.problem = ""
         self.destination = destination
-        self.backlog: deque[Batch] = deque()
+        self.backlog: deque[OutputBatch] = deque()
         self.is_ending = False
         self.has_ended = threading.Event()
         self._writer = writer
@@ -87,7 +87,7 @@ class TraceOutput:
     def hand(self, data: bytes, time_us: int) -> None:
         """Pass bytes to the thread. Called by the event loop."""
         self._handed += len(data)
-        self._writer.put(self, Batch(data, time_us))
+        self._writer.put(self, OutputBatch(data, time_us))
 
     def close(self) -> None:
         """Write the rest and finish the files. Called by the event loop."""
@@ -95,7 +95,7 @@ class TraceOutput:
 
     # Called by the thread
 
-    def take(self, batch: Batch | None) -> None:
+    def take(self, batch: OutputBatch | None) -> None:
         """Add a batch to the backlog."""
         if batch is None:
             self.is_ending = True
@@ -136,7 +136,7 @@ class TraceOutput:
         self.problem = ""
 
 
-class Writer:
+class TraceWriter:
     """The thread that writes all traces of a node. It runs from the first output until `stop`.
 
     wall_time_s: the broker's clock.
@@ -144,7 +144,7 @@ class Writer:
 
     def __init__(self, wall_time_s: Callable[[], float]) -> None:
         self._wall_time_s = wall_time_s
-        self._queue: SimpleQueue[tuple[TraceOutput | None, Batch | None]] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[TraceOutput | None, OutputBatch | None]] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._outputs: set[TraceOutput] = set()
 
@@ -162,7 +162,7 @@ class Writer:
         """Whether an output has been created."""
         return self._thread is not None
 
-    def put(self, output: TraceOutput, batch: Batch | None) -> None:
+    def put(self, output: TraceOutput, batch: OutputBatch | None) -> None:
         """Write a batch. None: the output is closed."""
         self._queue.put((output, batch))
 
@@ -197,7 +197,7 @@ class Writer:
                 next_tick = monotonic() + TICK_SECONDS
                 self._tick()
 
-    def _take(self, output: TraceOutput, batch: Batch | None) -> None:
+    def _take(self, output: TraceOutput, batch: OutputBatch | None) -> None:
         self._outputs.add(output)
         output.take(batch)
         if not output.problem or output.is_ending:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from leveret.broker.tracing.appended_file import AppendedFile
-from leveret.broker.tracing.output import Batch
+from leveret.broker.tracing.output import OutputBatch
 
 
 class TextFile:
@@ -13,7 +13,7 @@ class TextFile:
         self._path = path
         self._file: AppendedFile | None = None
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: OutputBatch) -> None:
         """Append a batch."""
         self._opened().append(batch.data)
 

@@ -20,9 +20,9 @@ from leveret.broker.runtime.pending import Answer, given
 from leveret.broker.services.services import Services
 from leveret.broker.tracing.batches import Batches
 from leveret.broker.tracing.lines import TraceLines
-from leveret.broker.tracing.log_directory import Keeping, LogDirectory
+from leveret.broker.tracing.log_directory import FileLimits, LogDirectory
 from leveret.broker.tracing.log_sink import LogBlocks, LogOptions, LogSink
-from leveret.broker.tracing.output import TraceDestination, TraceOutput, Writer
+from leveret.broker.tracing.output import TraceDestination, TraceOutput, TraceWriter
 from leveret.broker.tracing.pattern import TracePattern
 from leveret.broker.tracing.plugin_sink import GAPS, PluginSink
 from leveret.broker.tracing.sinks import Tracing
@@ -70,7 +70,7 @@ class Traces:
         self._services = services
         self._tracing = tracing
         self._disk_limit_bytes = disk_limit_bytes
-        self._writer = Writer(services.clock.wall_time_s)
+        self._writer = TraceWriter(services.clock.wall_time_s)
         self._running: dict[tuple[str, str], Running] = {}
         self._is_restored = False
 
@@ -182,7 +182,7 @@ class Traces:
         options = LogOptions(
             config.node_name, trace.vhost, trace.sample, trace.has_bodies, trace.payload_bytes_max
         )
-        keeping = Keeping(
+        keeping = FileLimits(
             config.tracing.file_bytes, config.tracing.bytes_max, config.tracing.days_max,
             lambda: self._disk_limit_bytes() * RESERVE_OF_LIMIT,
         )  # fmt: skip

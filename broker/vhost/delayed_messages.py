@@ -110,7 +110,7 @@ class Bucket:
         return entries
 
 
-class Leaving:
+class LeavingPublisher:
     """A `Publisher` of one message that leaves a bucket. left: called when all have it (DM2)."""
 
     __slots__ = ("_holders", "_left")
@@ -332,7 +332,7 @@ class DelayedMessages(Actor):
         self._rest = None
         self._set_timer()
 
-    def _leaving(self, bucket: Bucket, entry: Entry) -> Leaving:
+    def _leaving(self, bucket: Bucket, entry: Entry) -> LeavingPublisher:
         """A message that leaves its bucket, and is acked there when it is safe at its targets."""
         size = len(entry.message.body) + ENTRY_BYTES
         self._leaving_count += 1
@@ -346,7 +346,7 @@ class DelayedMessages(Actor):
             if not could_leave and self._may_leave:
                 self._set_timer()
 
-        return Leaving(left)
+        return LeavingPublisher(left)
 
     # Waiting
 

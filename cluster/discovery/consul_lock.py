@@ -29,13 +29,13 @@ DELAYED_SECONDS = 1.0
 logger = logging.getLogger("leveret.peer_discovery")
 
 
-class Session(msgspec.Struct):
+class ConsulSession(msgspec.Struct):
     """The answer to session/create."""
 
     ID: str
 
 
-class Key(msgspec.Struct, rename="pascal"):
+class ConsulKey(msgspec.Struct, rename="pascal"):
     """An entry of /v1/kv. session: the holder's session."""
 
     modify_index: int
@@ -60,7 +60,7 @@ class ConsulLock:
     async def acquire(self) -> None:
         """Wait for the lock, `lock_timeout` at most."""
         session = {"Name": self._own, "TTL": f"{self._ttl_s}s"}
-        created = await self._api.ask("PUT", "/session/create", Session, body=session)
+        created = await self._api.ask("PUT", "/session/create", ConsulSession, body=session)
         self._session = created.ID
         try:
             await self._acquire()
@@ -86,7 +86,7 @@ class ConsulLock:
 
     async def _wait_for_change(self, wait_s: float) -> None:
         try:
-            key = (await self._api.ask("GET", self._path, list[Key]))[0]
+            key = (await self._api.ask("GET", self._path, list[ConsulKey]))[0]
         except StatusError as error:
             if error.status != 404:
                 raise
@@ -99,7 +99,9 @@ class ConsulLock:
         logger.info("another new node holds the startup lock in Consul; waiting for it")
         query = {"index": str(key.modify_index), "wait": f"{max(round(wait_s), 1)}s"}
         # Consul adds up to a sixteenth to the wait.
-        await self._api.ask("GET", self._path, list[Key], query=query, wait_s=wait_s * 17 / 16 + 1)
+        await self._api.ask(
+            "GET", self._path, list[ConsulKey], query=query, wait_s=wait_s * 17 / 16 + 1
+        )
 
     async def renew(self) -> None:
         """Renew the session."""

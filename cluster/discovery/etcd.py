@@ -29,7 +29,7 @@ RENEWALS_PER_TTL = 3
 logger = logging.getLogger("leveret.peer_discovery")
 
 
-class Entry(msgspec.Struct):
+class EtcdEntry(msgspec.Struct):
     """A key with its value, in Base64."""
 
     value: str = ""
@@ -38,7 +38,7 @@ class Entry(msgspec.Struct):
 class Range(msgspec.Struct):
     """The answer to kv/range; the gateway leaves an empty list out."""
 
-    kvs: list[Entry] = []
+    kvs: list[EtcdEntry] = []
 
 
 class Registered(msgspec.Struct):

@@ -29,7 +29,7 @@ ADVICE = Advice(
 Answer = TypeVar("Answer")
 
 
-class Token(msgspec.Struct):
+class EtcdToken(msgspec.Struct):
     """The answer to auth/authenticate."""
 
     token: str
@@ -101,7 +101,7 @@ class EtcdApi:
 
     async def _authenticate(self) -> None:
         body = {"name": self._settings.username, "password": self._settings.password}
-        answer = await self._api.ask("POST", "/v3/auth/authenticate", Token, body=body)
+        answer = await self._api.ask("POST", "/v3/auth/authenticate", EtcdToken, body=body)
         self._token = answer.token
         self._api.hide(answer.token)
 

@@ -86,7 +86,7 @@ STOPS = b"the node starts its broker again, since it has lost contact with other
 REPLACED = b"the metadata of this node were replaced by those of the other nodes"
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ReplicationLimits(msgspec.Struct, frozen=True):
     """The bounds of the state machine: see the constants of the same names."""
 
     window: int = WINDOW
@@ -113,13 +113,13 @@ class MetadataReplication:
         log: OrderedLog,
         last_view: View | None,
         admitted: frozenset[str],
-        limits: Limits | None = None,
+        limits: ReplicationLimits | None = None,
         takes_from: tuple[str, ...] = (),
         may_go_on: MayGoOn = lambda names: True,
         companions: frozenset[str] = frozenset(),
         promised: ViewId = NO_VIEW,
     ) -> None:
-        limits = limits or Limits()
+        limits = limits or ReplicationLimits()
         self.me = me
         self.log = log
         self.admitted = admitted

@@ -32,7 +32,7 @@ from typing import Final, NamedTuple, TypeAlias
 from leveret.cluster.gm.group import Died, Member
 from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.mirror import Contents
-from leveret.cluster.mirrors.mirror_member import Waiting
+from leveret.cluster.mirrors.mirror_member import WaitingDecisions
 
 LOOKS_IN_TICK_TIME: Final = 4
 """The same as for links (links/ticks.py)."""
@@ -66,7 +66,7 @@ class Facts(NamedTuple):
     apart: tuple[Member, ...]
     leader_node: str
     kept: KeptTurns | None
-    waiting: Waiting | None
+    waiting: WaitingDecisions | None
     has_gone_round: bool | None
     owed: int | None
     senders: Mapping[int, str]

@@ -10,7 +10,7 @@ from leveret.broker.queues.contract.placement import QueueMembers
 from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.mirror_record import MirrorRecord, RecordedMember
 from leveret.cluster.mirrors.replica import Replica
-from leveret.cluster.mirrors.synchronisation import Progress
+from leveret.cluster.mirrors.synchronisation import SyncProgress
 
 
 def members_of(record: MirrorRecord, replica: Replica | None) -> QueueMembers:
@@ -51,7 +51,7 @@ def mirroring(record: MirrorRecord, replica: Replica | None, own: str) -> dict[s
     }
 
 
-def _progress(record: MirrorRecord, replica: Replica | None) -> dict[Member, Progress]:
+def _progress(record: MirrorRecord, replica: Replica | None) -> dict[Member, SyncProgress]:
     """The progress of the mirrors that are not synchronised, if this node leads the queue."""
     if replica is None or replica.leading is None:
         return {}
@@ -81,7 +81,7 @@ def _in_ring(replica: Replica | None) -> dict[str, Any]:
     }
 
 
-def _sync(progress: Progress | None) -> dict[str, Any] | None:
+def _sync(progress: SyncProgress | None) -> dict[str, Any] | None:
     if progress is None:
         return None
     return {

@@ -70,7 +70,7 @@ class Lacking(NamedTuple):
     ranges: list[Range]
 
 
-class Waiting(NamedTuple):
+class WaitingDecisions(NamedTuple):
     """The reason why decisions wait: contents have not arrived, or the disk is being read
     (is_reading), or otherwise the leader has not answered. at: the first of them, as
     `Mirror.stands_at` returns it.
@@ -131,11 +131,15 @@ class MirrorMember:
         return messages.queue
 
     @property
-    def waiting(self) -> Waiting | None:
+    def waiting(self) -> WaitingDecisions | None:
         """The reason why decisions are not applied; None if all are."""
         mirror = self._mirror
         at = mirror.stands_at
-        return None if at is None else Waiting(at, mirror.waits_for, mirror.failed_read is not None)
+        return (
+            None
+            if at is None
+            else WaitingDecisions(at, mirror.waits_for, mirror.failed_read is not None)
+        )
 
     def ask_for_missing(self) -> None:
         """Ask the leader for the messages that the stream of decisions has waited for too long."""

@@ -52,7 +52,7 @@ class RecordedMember(msgspec.Struct, frozen=True, array_like=True):
     is_synchronised: bool
 
 
-class Copy(msgspec.Struct, frozen=True, array_like=True):
+class MessageCopy(msgspec.Struct, frozen=True, array_like=True):
     """A node whose disk has messages of the queue. was_synchronised: when its member ended."""
 
     node: str
@@ -69,7 +69,7 @@ class MirrorRecord(msgspec.Struct, frozen=True, array_like=True):
     leader: Member | None
     members: tuple[RecordedMember, ...]
     awaited: str = ""
-    has_copy: tuple[Copy, ...] = ()
+    has_copy: tuple[MessageCopy, ...] = ()
 
     @property
     def mirrors(self) -> tuple[RecordedMember, ...]:
@@ -343,7 +343,7 @@ def renamed(record: MirrorRecord, names: Mapping[str, str]) -> MirrorRecord:
             None if record.leader is None else rename(record.leader),
             tuple(RecordedMember(rename(one.id), one.is_synchronised) for one in record.members),
             name(record.awaited),
-            tuple(Copy(name(copy.node), copy.was_synchronised) for copy in record.has_copy),
+            tuple(MessageCopy(name(copy.node), copy.was_synchronised) for copy in record.has_copy),
         )
     )
 
@@ -353,12 +353,14 @@ def _leader_last(record: MirrorRecord, members: Collection[RecordedMember]) -> l
     return sorted(members, key=lambda one: one.id == record.leader)
 
 
-def _with(copies: tuple[Copy, ...], going: Collection[RecordedMember]) -> tuple[Copy, ...]:
+def _with(
+    copies: tuple[MessageCopy, ...], going: Collection[RecordedMember]
+) -> tuple[MessageCopy, ...]:
     """The copies, with those of members that end now."""
-    return (*copies, *(Copy(one.id.node, one.is_synchronised) for one in going))
+    return (*copies, *(MessageCopy(one.id.node, one.is_synchronised) for one in going))
 
 
-def _without(copies: tuple[Copy, ...], nodes: Collection[str]) -> tuple[Copy, ...]:
+def _without(copies: tuple[MessageCopy, ...], nodes: Collection[str]) -> tuple[MessageCopy, ...]:
     return tuple(copy for copy in copies if copy.node not in nodes)
 
 

@@ -45,7 +45,7 @@ from leveret.cluster.rpc.refused import Refused
 from leveret.storage.contract.backing_queue import BackingQueue
 
 
-class Listener(Protocol):
+class RecordListener(Protocol):
     """Follows the records. Calls come in the order of the log, while an entry is applied."""
 
     def make_queue(self, specification: QueueSpecification, record: MirrorRecord) -> QueueClient:
@@ -77,7 +77,7 @@ class MirroredFactory(PlacedFactory):
         local: QueueFactory,
         queues: RemoteQueues,
         policies: PolicyTable,
-        listener: Listener,
+        listener: RecordListener,
         sync_batch_size: int = SYNC_BATCH_SIZE,
     ) -> None:
         """policies: those of this node. sync_batch_size: as configured."""

@@ -41,7 +41,7 @@ from leveret.cluster.mirrors.planning import (
     ForgetCopy,
     HandOver,
     Mirroring,
-    RunningNodes,
+    NodesInView,
     Step,
     next_step,
     returns,
@@ -82,12 +82,12 @@ class RunningView:
         self._node = node
 
     @property
-    def nodes(self) -> RunningNodes:
+    def nodes(self) -> NodesInView:
         """Its members."""
         view, maintained = self._log.view, self._states.under_maintenance
         if self._states.is_under_maintenance:
             maintained |= {self._node}
-        return RunningNodes(frozenset(() if view is None else view.names), maintained)
+        return NodesInView(frozenset(() if view is None else view.names), maintained)
 
     @property
     def is_coordinator(self) -> bool:

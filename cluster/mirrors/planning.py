@@ -89,7 +89,7 @@ def read_mirroring(definition: Mapping[str, Any], batch_size: int = SYNC_BATCH_S
     )
 
 
-class RunningNodes(NamedTuple):
+class NodesInView(NamedTuple):
     """The nodes in the view of the leader's node, and those of them under maintenance."""
 
     running: frozenset[str]
@@ -101,7 +101,7 @@ class RunningNodes(NamedTuple):
         return self.running - self.under_maintenance
 
 
-class Placement(NamedTuple):
+class NodesOfQueue(NamedTuple):
     """The nodes that are to have a queue. mirrors: those that already have it come first."""
 
     leader: str
@@ -113,21 +113,21 @@ def place(
     leader: str,
     mirrors: Sequence[str],
     synchronised: frozenset[str],
-    nodes: RunningNodes,
+    nodes: NodesInView,
     choose: Callable[[int], int],
-) -> Placement:
+) -> NodesOfQueue:
     """The placement of a queue that is led on one node and mirrored on others.
 
     mirrors: the oldest first. synchronised: the synchronised ones of them. choose: returns a number
     below its argument, at random.
     """
     if not mirroring.mode:
-        return Placement(leader, ())
+        return NodesOfQueue(leader, ())
     wanted = _wanted(mirroring, leader, mirrors, synchronised, nodes, choose)
     if leader not in wanted or leader in nodes.under_maintenance:
         able = (synchronised & set(wanted)) - nodes.under_maintenance
         leader = next((node for node in mirrors if node in able), leader)
-    return Placement(leader, tuple(node for node in wanted if node != leader))
+    return NodesOfQueue(leader, tuple(node for node in wanted if node != leader))
 
 
 def _wanted(
@@ -135,7 +135,7 @@ def _wanted(
     leader: str,
     mirrors: Sequence[str],
     synchronised: frozenset[str],
-    nodes: RunningNodes,
+    nodes: NodesInView,
     choose: Callable[[int], int],
 ) -> list[str]:
     """The nodes that the policy wants, those that have the queue first."""
@@ -196,7 +196,7 @@ def next_step(
     record: MirrorRecord | None,
     node: str,
     mirroring: Mirroring,
-    nodes: RunningNodes,
+    nodes: NodesInView,
     choose: Callable[[int], int],
 ) -> Step | None:
     """The next step for a queue that may be mirrored; None if it is as its policy wants it.
@@ -217,7 +217,7 @@ def _next_of_mirrored(
     record: MirrorRecord,
     leader: str,
     mirroring: Mirroring,
-    nodes: RunningNodes,
+    nodes: NodesInView,
     choose: Callable[[int], int],
 ) -> Step | None:
     mirrors = {one.id.node: one for one in record.mirrors}

@@ -166,9 +166,9 @@ class Replica(Flushable):
         host = self._host
         for output in outputs:
             match output:
-                case steps.Log():
+                case steps.LogText():
                     self._log(logging.INFO, output.text)
-                case steps.Submit():
+                case steps.SubmitChange():
                     self.submit(output.change)
                 case steps.PassOnEarly():
                     self._pass_on_early()
@@ -199,9 +199,9 @@ class Replica(Flushable):
                 case steps.BroadcastMark():
                     if self._ring.is_joined:
                         self._steps.mark_sent(self._ring.broadcast(b""))
-                case steps.Promote():
+                case steps.PromoteMirror():
                     self._promote()
-                case steps.Open():
+                case steps.OpenHere():
                     self._open()
                 case steps.Follow():
                     self._follow()
@@ -210,7 +210,7 @@ class Replica(Flushable):
                 case steps.Await():
                     self.queue.awaits()
                     self.publishing.fail()
-                case steps.EndMirroring():
+                case steps.ContinueAlone():
                     self._end_mirrors()
 
     def _log(self, level: int, text: str) -> None:

@@ -42,13 +42,13 @@ from leveret.cluster.gm.group import Change, Died, Group, Member, Place
 from leveret.cluster.mirrors.mirror_record import MirrorRecord, log_lines
 
 
-class Log(msgspec.Struct, frozen=True):
+class LogText(msgspec.Struct, frozen=True):
     """Log a text about the queue."""
 
     text: str
 
 
-class Submit(msgspec.Struct, frozen=True):
+class SubmitChange(msgspec.Struct, frozen=True):
     """Submit a change of the ring, again and again until it is made or refused."""
 
     change: Change
@@ -122,11 +122,11 @@ class BroadcastMark(msgspec.Struct, frozen=True):
     """Broadcast the mark, if the member has joined, and call `mark_sent` with its number."""
 
 
-class Promote(msgspec.Struct, frozen=True):
+class PromoteMirror(msgspec.Struct, frozen=True):
     """Lead with the mirror if it has applied everything, and call `promoted`."""
 
 
-class Open(msgspec.Struct, frozen=True):
+class OpenHere(msgspec.Struct, frozen=True):
     """Clients use the leader on this node from now on."""
 
 
@@ -144,14 +144,14 @@ class Await(msgspec.Struct, frozen=True):
     """No node leads until the awaited one returns: refuse requests that wait for a leader."""
 
 
-class EndMirroring(msgspec.Struct, frozen=True):
+class ContinueAlone(msgspec.Struct, frozen=True):
     """The queue that is led here continues without mirrors, once that is stable."""
 
 
 Output: TypeAlias = (
-    Log | Submit | PassOnEarly | EndMember | Demote | LeadWithCopy | BeginMirror | BeginRing
-    | ChangeRing | OpenCopy | GiveUpCopy | WhenStable | DeleteCopy | SetMembers | BroadcastMark
-    | Promote | Open | Follow | LeaveLeader | Await | EndMirroring
+    LogText | SubmitChange | PassOnEarly | EndMember | Demote | LeadWithCopy | BeginMirror
+    | BeginRing | ChangeRing | OpenCopy | GiveUpCopy | WhenStable | DeleteCopy | SetMembers
+    | BroadcastMark | PromoteMirror | OpenHere | Follow | LeaveLeader | Await | ContinueAlone
 )  # fmt: skip
 
 
@@ -205,7 +205,7 @@ class ReplicaSteps:
         has_messages: whether this node has some now, in its member or as a copy.
         """
         outputs: list[Output] = [
-            Log(line) for line in log_lines(self.record, record, self._node, self._incarnation)
+            LogText(line) for line in log_lines(self.record, record, self._node, self._incarnation)
         ]
         self.record = record
         self._record_count += 1
@@ -262,7 +262,7 @@ class ReplicaSteps:
             self._become(Role.MIRROR)
             outputs += GiveUpCopy(), BeginMirror(place.place_id, storage_id)
         else:
-            return [Submit(Died((member,), member))]
+            return [SubmitChange(Died((member,), member))]
         self.member = member
         outputs.append(BeginRing(member))
         return outputs
@@ -312,7 +312,7 @@ class ReplicaSteps:
 
     def _open(self) -> list[Output]:
         self._is_open, self._is_down = True, False
-        return [Open()]
+        return [OpenHere()]
 
     def _leave(self) -> list[Output]:
         self._followed = None
@@ -332,7 +332,7 @@ class ReplicaSteps:
         if not self._mark or through < self._mark:
             return []
         self.has_gone_round = True
-        return [Promote()]
+        return [PromoteMirror()]
 
     def promoted(self) -> list[Output]:
         """The mirror has applied everything, and leads."""
@@ -362,7 +362,7 @@ class ReplicaSteps:
         """The queue is no longer mirrored. is_here: it lives on this node."""
         was, self.member, self.is_over = self.role, None, True
         if was is Role.LEADER and is_here:
-            return [EndMirroring()]
+            return [ContinueAlone()]
         self._become(Role.NONE)
         return [GiveUpCopy()] if was is Role.NONE else [EndMember(), GiveUpCopy()]
 

@@ -218,7 +218,7 @@ def holds(leading: LeaderBackingQueue, start: int, end: int) -> bool:
     return bool(found) and leading.position_of(found[0]) < end
 
 
-class Progress(NamedTuple):
+class SyncProgress(NamedTuple):
     """The progress of synchronising a mirror: the messages sent, and about the number that was to
     be sent. is_running: batches are sent.
     """
@@ -256,7 +256,7 @@ class Synchronising:
         self._failing: set[Member] = set()
         self._lacking: dict[Member, Synchronisation] = {}
         self._running: dict[Member, None] = {}
-        self._reported: dict[Member, Progress] = {}
+        self._reported: dict[Member, SyncProgress] = {}
         # The number of the last batch, which a synchronised mirror repeats after its link broke.
         self._last: dict[Member, int] = {}
 
@@ -311,13 +311,13 @@ class Synchronising:
             self.start()
 
     @property
-    def progress(self) -> dict[Member, Progress]:
+    def progress(self) -> dict[Member, SyncProgress]:
         """The progress of mirrors that were not synchronised when this leader began with them.
 
         Other nodes see a mirror as synchronised when the record says so.
         """
         return self._reported | {
-            mirror: Progress(one.messages, one.expected, mirror in self._running)
+            mirror: SyncProgress(one.messages, one.expected, mirror in self._running)
             for mirror, one in self._lacking.items()
         }
 

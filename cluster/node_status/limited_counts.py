@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from leveret.broker.events.events import Event, Events
-from leveret.broker.policies.limits import Limits
+from leveret.broker.policies.limits import VhostAndUserLimits
 from leveret.broker.policies.open_counts import OpenCounts
 from leveret.broker.runtime.turns import Turns
 from leveret.cluster.links.services import LIMITED_COUNTS_SERVICE, Peer, ServiceRegistry
@@ -33,10 +33,10 @@ NONE = (0, 0)
 Value = TypeVar("Value")
 
 
-class Node(Protocol):
+class CountingNode(Protocol):
     """The part of the broker's services that is used here."""
 
-    limits: Limits
+    limits: VhostAndUserLimits
     open_counts: OpenCounts
     events: Events
     turns: Turns
@@ -58,7 +58,7 @@ NOTHING = Counts()
 class LimitedCounts:
     """A `Service`: the counts of this node, and of the nodes that are linked with it."""
 
-    def __init__(self, links: ServiceRegistry, node: Node) -> None:
+    def __init__(self, links: ServiceRegistry, node: CountingNode) -> None:
         self._node = node
         self._vhosts: frozenset[str] = frozenset()
         self._users: frozenset[str] = frozenset()

@@ -6,14 +6,14 @@ It is a module apart because it imports an HTTP server, which most tests do not 
 from leveret.broker.config import Config, Listener
 from leveret.broker.node.broker import Broker
 from leveret.mgmt.api.server import ManagementServer
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import RunningNode
 
 
 class EmbeddedManagement:
     """Serves the HTTP API for a running broker. listener: its address, with the port."""
 
     def __init__(self, config: Config, broker: Broker) -> None:
-        self._node = Node(config, lambda: broker, None)
+        self._node = RunningNode(config, lambda: broker, None)
         self._server = ManagementServer(self._node)
         self._broker = broker
         self.listener = Listener("", 0)

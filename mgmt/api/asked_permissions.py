@@ -26,7 +26,7 @@ from leveret.mgmt.api.passed_requests import (
     pack,
     unpack,
 )
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import RunningNode
 
 TOPIC = "management.permission"
 VHOST, RESOURCE, ROUTING_KEY = "vhost", "resource", "topic"
@@ -44,7 +44,7 @@ class PermissionQuestion(msgspec.Struct, frozen=True, array_like=True):
 
 
 @contextmanager
-def numbered(node: Node, identity: Identity) -> Iterator[int]:
+def numbered(node: RunningNode, identity: Identity) -> Iterator[int]:
     """Let other nodes ask this one, within the block, for a user's permissions by this number."""
     number = next(_numbers)
     node.users_passed_on[number] = identity
@@ -54,7 +54,7 @@ def numbered(node: Node, identity: Identity) -> Iterator[int]:
         del node.users_passed_on[number]
 
 
-def answer_for_permissions(node: Node, rpc: Rpc) -> None:
+def answer_for_permissions(node: RunningNode, rpc: Rpc) -> None:
     """Answer questions of other nodes about users whose requests this node has passed on."""
 
     async def answer(asker: str, content: bytes) -> bytes:

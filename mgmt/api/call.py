@@ -26,7 +26,7 @@ from leveret.mgmt.api.passed_requests import Part
 from leveret.mgmt.api_names import LINES
 from leveret.mgmt.http.json_limits import DIGITS_MAX, INTEGERS
 from leveret.mgmt.node_facade.facade import NodeFacade
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import RunningNode
 
 DEFAULT_EXCHANGE = "amq.default"
 CREDENTIALS = struct.Struct("3i")
@@ -87,10 +87,10 @@ class Call:
 
     def __init__(
         self,
-        node: Node,
+        node: RunningNode,
         request: Request,
         identity: Identity,
-        limits: incoming.Limits,
+        limits: incoming.BodyLimits,
         route: str = "",
         passed: Passed | None = None,
     ) -> None:

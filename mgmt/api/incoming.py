@@ -39,7 +39,7 @@ NOT_BEFORE_LOGIN = "it may not be compressed before a login"
 logger = logging.getLogger("leveret.management")
 
 
-class Limits(NamedTuple):
+class BodyLimits(NamedTuple):
     """The limits of a body. too_large: status, error and reason of the refusal."""
 
     bytes_max: int
@@ -54,7 +54,7 @@ class Limits(NamedTuple):
         return refusal
 
 
-BEFORE_LOGIN = Limits(
+BEFORE_LOGIN = BodyLimits(
     64_000,
     5_000,
     (413, "payload_too_large", "the body is over 64000 bytes"),
@@ -62,9 +62,9 @@ BEFORE_LOGIN = Limits(
 )
 
 
-def limits_of(settings: ManagementSettings) -> Limits:
+def limits_of(settings: ManagementSettings) -> BodyLimits:
     """The limits of a user's requests."""
-    return Limits(
+    return BodyLimits(
         settings.body_bytes_max,
         settings.body_timeout_ms,
         (400, "bad_request", "Exceeded HTTP request body size limit"),
@@ -72,7 +72,7 @@ def limits_of(settings: ManagementSettings) -> Limits:
     )
 
 
-async def read(request: web.Request, limits: Limits, give_way: GiveWay) -> bytes:
+async def read(request: web.Request, limits: BodyLimits, give_way: GiveWay) -> bytes:
     """The body of an authenticated request, decompressed.
 
     Raises 408 if it is too slow, 400 if it is cut off or cannot be decompressed, and the limits'
@@ -100,7 +100,7 @@ def _coding_refused(request: web.Request, reason: str, accepted: Sequence[str]) 
     return refusal
 
 
-async def _read(request: web.Request, limits: Limits) -> bytes:
+async def _read(request: web.Request, limits: BodyLimits) -> bytes:
     """The body as it was sent. Raises 408, 400 if it is cut off, and the limits' refusal."""
     gathered = BytesIO()
     try:
@@ -117,7 +117,7 @@ async def _read(request: web.Request, limits: Limits) -> bytes:
         gathered.close()
 
 
-async def _gather(request: web.Request, gathered: BytesIO, limits: Limits) -> None:
+async def _gather(request: web.Request, gathered: BytesIO, limits: BodyLimits) -> None:
     while not request.content.at_eof():
         gathered.write(await request.content.readany())
         if gathered.tell() > limits.bytes_max:

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from leveret.broker.auth.identity import HTTP, Identity, LoginAttempt
 from leveret.mgmt.api.errors import ApiError, not_authorised
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import RunningNode
 
 REALM = 'Basic realm="RabbitMQ Management"'
 ANONYMOUS = Identity("")
@@ -42,7 +42,7 @@ def credentials_of(request: web.Request, *, from_query: bool) -> tuple[str, str]
     raise refused("Not_Authorized")
 
 
-async def log_in(node: Node, request: web.Request, name: str, password: str) -> Identity:
+async def log_in(node: RunningNode, request: web.Request, name: str, password: str) -> Identity:
     """The user of that name. Raises 401, also if the user may not use management."""
     facade = node.facade
     if facade is None:

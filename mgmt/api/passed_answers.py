@@ -35,7 +35,7 @@ from leveret.mgmt.api.passed_requests import (
 from leveret.mgmt.api.performing import perform
 from leveret.mgmt.api.resources import all_routes
 from leveret.mgmt.api.routes import Created, NoContent, Route, Status
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import RunningNode
 
 HOLDING = "was suspended, and does not know yet whether the others have gone on without it"
 
@@ -51,7 +51,7 @@ class Handed(NamedTuple):
     remote: str | None
 
 
-def answer_other_nodes(node: Node) -> None:
+def answer_other_nodes(node: RunningNode) -> None:
     """Answer requests that other nodes pass on. Called after each start of the broker."""
     if node.cluster is None:
         return
@@ -67,7 +67,7 @@ def answer_other_nodes(node: Node) -> None:
 
 
 async def _answer(
-    node: Node, routes: dict[tuple[str, str], Route], asked: PassedRequest, asker: str
+    node: RunningNode, routes: dict[tuple[str, str], Route], asked: PassedRequest, asker: str
 ) -> PassedAnswer:
     try:
         route = routes.get((asked.method, asked.route))
@@ -88,7 +88,7 @@ async def _answer(
         return PassedAnswer(error.status, msgspec.json.encode(content))
 
 
-def _call(node: Node, asked: PassedRequest, asker: str) -> Call:
+def _call(node: RunningNode, asked: PassedRequest, asker: str) -> Call:
     requester = unpack_requester(asked.requester)
     request = Handed(
         asked.method,
@@ -103,7 +103,7 @@ def _call(node: Node, asked: PassedRequest, asker: str) -> Call:
     return Call(node, request, _identity(node, asked, asker), limits, asked.route, passed)
 
 
-def _may_open(node: Node, asked: PassedRequest) -> dict[str, bool]:
+def _may_open(node: RunningNode, asked: PassedRequest) -> dict[str, bool]:
     """The vhosts that the user may open, unless this node decides that itself."""
     if asked.authority != ASKED_PERMISSIONS or node.facade is None:
         return {}
@@ -111,7 +111,7 @@ def _may_open(node: Node, asked: PassedRequest) -> dict[str, bool]:
     return {name: name in may_open for name in node.facade.vhost_names()}
 
 
-def _identity(node: Node, asked: PassedRequest, asker: str) -> Identity:
+def _identity(node: RunningNode, asked: PassedRequest, asker: str) -> Identity:
     name, tags = unpack(asked.user), tuple(map(unpack, asked.tags))
     if asked.authority == EVERYTHING:
         return Identity(name, tags, authorization=Unrestricted())
@@ -122,7 +122,7 @@ def _identity(node: Node, asked: PassedRequest, asker: str) -> Identity:
     return Identity(name, tags, authorization=permissions)
 
 
-async def _encoded(node: Node, answer: Any) -> PassedAnswer:
+async def _encoded(node: RunningNode, answer: Any) -> PassedAnswer:
     if isinstance(answer, NoContent):
         return PassedAnswer(204)
     if isinstance(answer, Created):

@@ -44,7 +44,7 @@ from leveret.mgmt.api.routes import (
 )
 from leveret.mgmt.api_names import CONTROL_SOCKET, LINES, NODE_HEADER
 from leveret.mgmt.http.listening import listen
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import RunningNode
 
 CONTROL_BODY_BYTES_MAX = 200_000_000
 SOCKET_PATH_BYTES_MAX = 107
@@ -83,7 +83,7 @@ def _bind_in(directory: Path, name: str) -> socket.socket:
 class ManagementServer:
     """The HTTP API of a node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: RunningNode) -> None:
         self._node = node
         self._runners: list[web.AppRunner] = []
         self._control_path: Path | None = None

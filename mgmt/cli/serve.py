@@ -33,7 +33,7 @@ from leveret.mgmt.events.event_exchange import publish_events
 from leveret.mgmt.log.outputs import LogOutputs
 from leveret.mgmt.management import Management
 from leveret.mgmt.metrics.allocators import find_mallinfo
-from leveret.mgmt.running_node import METADATA_FILE, Node, StartEnded
+from leveret.mgmt.running_node import METADATA_FILE, RunningNode, StartEnded
 from leveret.storage.disk.data_directory import DataDirectoryLock
 from leveret.storage.disk.disk import Disk, StoreError
 from leveret.storage.disk.reserve import make_room_to_start
@@ -99,7 +99,7 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
         metadata = SqliteMetadata(data_dir / METADATA_FILE)
         return Broker(config, metadata, data_dir=data_dir, disk=disk, clustering=clustering)
 
-    node = Node(config, make_broker, data_dir)
+    node = RunningNode(config, make_broker, data_dir)
     node.rotate_logs = outputs.reopen
     node.recent_log = outputs.recent
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -147,13 +147,13 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
     logger.info("stopped")
 
 
-def _cluster_node(config: Config, data_dir: Path, node: Node) -> ClusterNode:
+def _cluster_node(config: Config, data_dir: Path, node: RunningNode) -> ClusterNode:
     cluster = ClusterNode(config, data_dir, node.take_start_as())
     cluster.restart_wanted = node.restart
     return cluster
 
 
-async def _started_unless_stopped(node: Node) -> Broker | None:
+async def _started_unless_stopped(node: RunningNode) -> Broker | None:
     """Start the broker, which may have to wait for other nodes.
 
     None if it was stopped meanwhile, by an operator or because the process has to end.
@@ -201,7 +201,7 @@ def crash_point() -> Callable[[str], None] | None:
     return passed
 
 
-async def _checkpoint_now_and_then(node: Node) -> None:
+async def _checkpoint_now_and_then(node: RunningNode) -> None:
     """Checkpoint the metadata regularly, in a worker thread since that waits for the disk."""
     while True:
         await asyncio.sleep(CHECKPOINT_SECONDS)
@@ -213,7 +213,7 @@ async def _checkpoint_now_and_then(node: Node) -> None:
             logger.error("failed to make a checkpoint; retrying: %s", error)
 
 
-async def _give_back_memory_now_and_then(node: Node) -> None:
+async def _give_back_memory_now_and_then(node: RunningNode) -> None:
     """Give freed memory back to the system when the node has little to do."""
     info = find_mallinfo()
     if info is None:

@@ -24,7 +24,7 @@ UNPRINTABLE = "backslashreplace"
 """Names may hold bytes that are not UTF-8; a log line with such a name must not fail."""
 
 
-class LogFile(logging.handlers.WatchedFileHandler):
+class RotatedFile(logging.handlers.WatchedFileHandler):
     """A log file that others cannot read. Raises OSError if it cannot be opened."""
 
     def __init__(self, path: Path, rotation: RotationSettings) -> None:

@@ -16,7 +16,7 @@ from leveret.broker.runtime.private_files import make_directory
 from leveret.mgmt.log.exchange import LogExchange
 from leveret.mgmt.log.formatting import DEFAULT_FORMAT, formatter_of
 from leveret.mgmt.log.levels import LEVELS
-from leveret.mgmt.log.log_file import UNPRINTABLE, LogFile
+from leveret.mgmt.log.log_file import UNPRINTABLE, RotatedFile
 from leveret.mgmt.log.recent_lines import RecentLines
 from leveret.mgmt.log.syslog import Syslog
 
@@ -35,7 +35,7 @@ class LogOutputs:
     def __init__(self, config: Config) -> None:
         self._root = logging.getLogger(ROOT_LOGGER)
         self._exchange: LogExchange | None = None
-        self._file: LogFile | None = None
+        self._file: RotatedFile | None = None
         self.recent: RecentLines | None = None
         self._close_all()
         self._root.setLevel(LEVELS[config.log.default_level])
@@ -89,7 +89,7 @@ class LogOutputs:
     def close(self) -> None:
         """Write waiting records, and close everything but the console."""
         for handler in tuple(self._root.handlers):
-            if not isinstance(handler, logging.StreamHandler) or isinstance(handler, LogFile):
+            if not isinstance(handler, logging.StreamHandler) or isinstance(handler, RotatedFile):
                 self._root.removeHandler(handler)
                 handler.close()
 
@@ -104,10 +104,10 @@ class LogOutputs:
             await self._exchange.attach(broker)
 
 
-def _open_file(path: Path, config: Config) -> LogFile:
+def _open_file(path: Path, config: Config) -> RotatedFile:
     try:
         make_directory(path.parent)
-        return LogFile(path, config.log.rotation)
+        return RotatedFile(path, config.log.rotation)
     except OSError as error:
         attribute = "log.file" if config.log.dir is None else "log.dir"
         reason = f"{path} cannot be written: {error.strerror or error}"

@@ -49,7 +49,7 @@ class Syslog(logging.Handler):
             raise SettingError("log.syslog_server.protocol", "rfc3164 cannot be used with TLS")
         self._facility = FACILITIES[settings.facility] * FACILITY_STEP
         self._host = socket.gethostname()
-        self._sender = Sender(settings)
+        self._sender = SyslogSender(settings)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send the messages of a record later."""
@@ -82,7 +82,7 @@ class Syslog(logging.Handler):
         super().close()
 
 
-class Sender:
+class SyslogSender:
     """The thread that sends, and the messages that wait for it."""
 
     def __init__(self, settings: SyslogSettings) -> None:

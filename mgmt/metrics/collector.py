@@ -22,7 +22,7 @@ from leveret.mgmt.metrics.links import add_links
 from leveret.mgmt.metrics.queues import GROUPS, OTHER_GROUPS, add_queues, add_sums
 from leveret.mgmt.metrics.standby import add_standby
 from leveret.mgmt.metrics.text import Exposition, render_labels
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import RunningNode
 
 PREFIX, DETAILED_PREFIX = "rabbitmq_", "rabbitmq_detailed_"
 CLUSTER_PREFIX = "rabbitmq_cluster_"
@@ -59,7 +59,7 @@ class Collector:
     sampler: the broker's. runtime: the families of the process (runtime.py).
     """
 
-    def __init__(self, node: Node, runtime: CollectorRegistry) -> None:
+    def __init__(self, node: RunningNode, runtime: CollectorRegistry) -> None:
         self._node = node
         self._runtime = runtime
         self.sampler = node.sampler

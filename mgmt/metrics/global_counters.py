@@ -12,7 +12,7 @@ from leveret.broker.runtime.counts import GIVEN, NOTHING_GIVEN, MessageCounts
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.clients import Totals
 from leveret.mgmt.metrics.text import Exposition, render_labels
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import RunningNode
 
 PROTOCOL = (("protocol", "amqp091"),)
 DISABLED, AT_MOST_ONCE, AT_LEAST_ONCE = "disabled", "at_most_once", "at_least_once"
@@ -32,7 +32,7 @@ Numbers = tuple[int, ...]
 class GlobalCounters:
     """The global counters of one node. None is lower than on the page before."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: RunningNode) -> None:
         self._node = node
         self._classic_before = NOTHING_GIVEN
 
@@ -61,7 +61,7 @@ def _given(counts: MessageCounts) -> Numbers:
     return tuple([getattr(counts, name) for name in GIVEN])
 
 
-def _add_deaths(page: Exposition, node: Node) -> None:
+def _add_deaths(page: Exposition, node: RunningNode) -> None:
     counts = node.sampler.facade.counts
     for strategy, died in ((DISABLED, counts.discarded), (AT_MOST_ONCE, counts.dead_lettered)):
         for kind, deaths in ((CLASSIC_QUEUE, CLASSIC_DEATHS), (QUORUM_QUEUE, QUORUM_DEATHS)):

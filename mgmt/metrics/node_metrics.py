@@ -14,13 +14,13 @@ from leveret.broker.protocols.amqp091.connection.handshake import COMPATIBLE_VER
 from leveret.broker.resources.file_descriptors import descriptor_limit, sockets_max
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, Row, render_labels
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import RunningNode
 
 RABBITMQ_PREFIX = "rabbitmq_"
 NO_STORE: Row = (0,) * len(names.STORE)
 
 
-def add_node(page: Exposition, node: Node, consumers: int) -> None:
+def add_node(page: Exposition, node: RunningNode, consumers: int) -> None:
     """Add all metrics of the node to a page."""
     add_alarms(page, node)
     add_churn(page, node)
@@ -36,24 +36,24 @@ def add_node(page: Exposition, node: Node, consumers: int) -> None:
     add_identity(page, node)
 
 
-def _unreachable_peers(node: Node) -> int:
+def _unreachable_peers(node: RunningNode) -> int:
     """The number of nodes of the cluster that do not run, as this one sees it."""
     cluster = node.cluster
     return 0 if cluster is None else len(cluster.members.keys() - set(cluster.running))
 
 
-def add_alarms(page: Exposition, node: Node) -> None:
+def add_alarms(page: Exposition, node: RunningNode) -> None:
     """The alarms that are in force. There is none for file descriptors."""
     alarms = node.sampler.facade.own_alarms
     page.add_row(names.ALARMS, (0, int("disk" in alarms), int("memory" in alarms)))
 
 
-def add_churn(page: Exposition, node: Node) -> None:
+def add_churn(page: Exposition, node: RunningNode) -> None:
     """Connections, channels and queues that were opened and closed."""
     page.add_row(names.CHURN, node.sampler.churn_row())
 
 
-def add_coarse(page: Exposition, node: Node) -> None:
+def add_coarse(page: Exposition, node: RunningNode) -> None:
     """The resources in use."""
     memory, files, sockets, _, free = node.node_row()
     collections = sum(generation["collections"] for generation in gc.get_stats())
@@ -62,7 +62,7 @@ def add_coarse(page: Exposition, node: Node) -> None:
     page.add_row(names.NODE_COARSE, (files, sockets, memory, free, collections, switches))
 
 
-def add_limits(page: Exposition, node: Node) -> None:
+def add_limits(page: Exposition, node: RunningNode) -> None:
     """The limits on resources, the queues that wait for their turn, and the uptime."""
     waiting = node.sampler.facade.loop_figures().waiting
     uptime_s = round(time.time() - node.started_at_s, 3)
@@ -80,7 +80,7 @@ def add_limits(page: Exposition, node: Node) -> None:
     )
 
 
-def add_store(page: Exposition, node: Node) -> None:
+def add_store(page: Exposition, node: RunningNode) -> None:
     """The store's file operations. It never seeks or reopens files, and has no queue index."""
     facade = node.sampler.facade
     done = facade.store_figures()
@@ -94,20 +94,20 @@ def add_store(page: Exposition, node: Node) -> None:
     ))  # fmt: skip
 
 
-def add_loop(page: Exposition, node: Node) -> None:
+def add_loop(page: Exposition, node: RunningNode) -> None:
     """The turns of the event loop that took too long."""
     loop = node.sampler.facade.loop_figures()
     page.add_row(names.LOOP, (loop.long_turns, loop.long_seconds, loop.waits, loop.longest_seconds))
 
 
-def add_auth(page: Exposition, node: Node) -> None:
+def add_auth(page: Exposition, node: RunningNode) -> None:
     """Login attempts."""
     counts = node.sampler.facade.access.attempts.by_protocol
     labels = [render_labels((("protocol", protocol),)) for protocol in counts]
     page.add_table(names.AUTH, range(3), labels, [_outcomes(one) for one in counts.values()])
 
 
-def add_auth_by_source(page: Exposition, node: Node) -> None:
+def add_auth_by_source(page: Exposition, node: RunningNode) -> None:
     """Login attempts by the client's address."""
     counts = node.sampler.facade.access.attempts.by_source
     labels = [
@@ -122,7 +122,7 @@ def _outcomes(counted: Outcomes) -> Row:
     return counted.succeeded + counted.failed, counted.succeeded, counted.failed
 
 
-def add_totals(page: Exposition, node: Node, consumers: int) -> None:
+def add_totals(page: Exposition, node: RunningNode, consumers: int) -> None:
     """The numbers of connections, channels, consumers and queues of this node."""
     facade = node.sampler.facade
     connections = facade.connections()
@@ -131,7 +131,7 @@ def add_totals(page: Exposition, node: Node, consumers: int) -> None:
     page.add_row(names.TOTALS, row)
 
 
-def add_identity(page: Exposition, node: Node) -> None:
+def add_identity(page: Exposition, node: RunningNode) -> None:
     """Versions and names, with which dashboards join all other metrics."""
     build = (
         ("rabbitmq_version", COMPATIBLE_VERSION),

@@ -7,7 +7,7 @@ from leveret.broker.queues.contract.status import RaftFigures
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, Row, render_labels
 from leveret.mgmt.node_facade.facts import Place
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import RunningNode
 from leveret.mgmt.statistics.sampler import Sampler
 
 LOOKED_AT_ONCE = 50
@@ -37,7 +37,7 @@ async def add_members(page: Exposition, sampler: Sampler, vhosts: set[str] | Non
     page.add_table(names.RAFT, range(len(names.RAFT)), labels, rows)
 
 
-async def add_sums(page: Exposition, node: Node) -> None:
+async def add_sums(page: Exposition, node: RunningNode) -> None:
     """Add the sums over the members of this node to a page, and what is wrong with queues."""
     sums = [0.0] * len(names.RAFT)
     leaderless = behind = 0
@@ -49,7 +49,7 @@ async def add_sums(page: Exposition, node: Node) -> None:
     page.add_row(names.QUORUM_QUEUES, (leaderless, behind, await _critical(node)))
 
 
-async def _critical(node: Node) -> int:
+async def _critical(node: RunningNode) -> int:
     """How many queues would lose their majority without this node."""
     cluster = node.cluster
     if cluster is None or len(cluster.members) == 1:

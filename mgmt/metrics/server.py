@@ -23,7 +23,7 @@ from leveret.mgmt.metrics.negotiation import choose_format, takes_gzip
 from leveret.mgmt.metrics.runtime import runtime_registry
 from leveret.mgmt.metrics.telemetry import Telemetry
 from leveret.mgmt.metrics.text import Exposition, Format
-from leveret.mgmt.running_node import Node, NodeError
+from leveret.mgmt.running_node import NodeError, RunningNode
 from leveret.mgmt.slices import Slices
 
 REALM = 'Basic realm="RabbitMQ Prometheus"'
@@ -40,7 +40,7 @@ Gather = Callable[[Collector, web.Request], Awaitable[Exposition]]
 class MetricsServer:
     """Serves `/metrics`, `/metrics/per-object` and `/metrics/detailed`."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: RunningNode) -> None:
         self._node = node
         self._collector: Collector | None = None
         self._telemetry = Telemetry()

@@ -37,7 +37,7 @@ from leveret.mgmt.node_facade.facts import (
 NO_COUNTS = CoarseCounts()
 
 
-class DeclaredObjects:
+class DeclaredFacade:
     """The declared objects of a node. An unknown vhost has none."""
 
     def __init__(self, vhosts: dict[str, VirtualHost]) -> None:

@@ -28,12 +28,12 @@ from leveret.broker.tracing.trace import Trace, TraceError
 from leveret.cluster.partitions.leftovers.files import DiscardedReader
 from leveret.cluster.partitions.leftovers.publishing import LeftoverPublishing, Published
 from leveret.mgmt.node_facade.clients import OpenConnection
-from leveret.mgmt.node_facade.declared import DeclaredObjects
+from leveret.mgmt.node_facade.declared import DeclaredFacade
 from leveret.mgmt.node_facade.facts import LoopFigures, QueuePolicies
 from leveret.storage.store.store_figures import StoreFigures
 
 
-class NodeFacade(DeclaredObjects):
+class NodeFacade(DeclaredFacade):
     """A running broker.
 
     counts: of the node since its start. users, permissions, limits, policies, parameters: the

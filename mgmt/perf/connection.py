@@ -29,7 +29,7 @@ class NotReachable(PerfError):
     """Nothing answers at the broker's address."""
 
 
-class ChannelClosed(PerfError):
+class PerfChannelClosed(PerfError):
     """The broker closed a channel because of a method that was called on it."""
 
     def __init__(self, closed: ended.Closed) -> None:
@@ -79,7 +79,7 @@ class Connection:
 
         def closed(done: asyncio.Future[ended.Closed]) -> None:
             if done.result().reply_code != REPLY_SUCCESS:
-                self.fail(ChannelClosed(done.result()))
+                self.fail(PerfChannelClosed(done.result()))
 
         channel.closed.add_done_callback(closed)
 
@@ -93,7 +93,7 @@ class Connection:
     def _ended(self, task: asyncio.Task[object]) -> None:
         self._work.discard(task)
         error = None if task.cancelled() else task.exception()
-        if isinstance(error, ChannelClosed) and error.reply_code == REPLY_SUCCESS:
+        if isinstance(error, PerfChannelClosed) and error.reply_code == REPLY_SUCCESS:
             # This side has closed the channel, and waits for no more answers.
             return
         if isinstance(error, PerfError):
@@ -146,7 +146,7 @@ async def _with_own_errors(work: Coroutine[Any, Any, T]) -> T:
     try:
         return await work
     except ended.ChannelClosed as error:
-        raise ChannelClosed(error.closed) from None
+        raise PerfChannelClosed(error.closed) from None
     except ended.ConnectionClosed as error:
         raise PerfError(_told(error.closed)) from None
 

@@ -16,7 +16,7 @@ from pamqp import base, commands
 
 from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.moving.client.channel import ClientChannel
-from leveret.mgmt.perf.connection import ChannelClosed, Connection, NotReachable, connect
+from leveret.mgmt.perf.connection import Connection, NotReachable, PerfChannelClosed, connect
 from leveret.mgmt.perf.options import Options
 
 NOT_FOUND = 404
@@ -108,7 +108,7 @@ async def _exists(
     channel = await connection.open_channel()
     try:
         await connection.call(channel, method, **probe)
-    except ChannelClosed as error:
+    except PerfChannelClosed as error:
         if error.reply_code != NOT_FOUND:
             raise
         return False

@@ -21,7 +21,7 @@ from leveret.broker.amqp.field_table import encode_short_string, encode_table
 from leveret.broker.amqp.properties import decode_properties, encode_properties
 from leveret.broker.moving.client.channel import ClientChannel
 from leveret.broker.moving.client.delivery_scanner import ClientDelivery
-from leveret.mgmt.perf.connection import ChannelClosed, Connection, PerfError
+from leveret.mgmt.perf.connection import Connection, PerfChannelClosed, PerfError
 from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.replay.properties import MARK
 from leveret.mgmt.replay.wait_times import WaitTimes
@@ -62,7 +62,7 @@ class Copies:
         try:
             await self._consume()
             await self._probe()
-        except ChannelClosed as error:
+        except PerfChannelClosed as error:
             raise PerfError(f"waits cannot be measured: {error}") from None
         except TimeoutError:
             raise PerfError(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pamqp import base, commands
 
 from leveret.broker.moving.client.channel import ClientChannel
-from leveret.mgmt.perf.connection import ChannelClosed, Connection
+from leveret.mgmt.perf.connection import Connection, PerfChannelClosed
 from leveret.mgmt.replay.original import Waits
 from leveret.mgmt.replay.wait_times import QUEUES_MAX
 
@@ -60,7 +60,7 @@ class Inquiry:
         if exchange not in self.refusals:
             declare = commands.Exchange.Declare
             answer = await self._ask(declare, exchange=exchange, passive=True)
-            if not isinstance(answer, ChannelClosed):
+            if not isinstance(answer, PerfChannelClosed):
                 return True
             self.refusals[exchange] = str(answer)
         return False
@@ -101,7 +101,7 @@ class Inquiry:
 
     async def _measure(self, watched: WatchedQueue) -> None:
         answer = await self._ask(commands.Queue.Declare, queue=watched.name, passive=True)
-        if isinstance(answer, ChannelClosed):
+        if isinstance(answer, PerfChannelClosed):
             watched.problem, watched.after = str(answer), None
         elif isinstance(answer, commands.Queue.DeclareOk):
             watched.after = answer.message_count or 0
@@ -111,11 +111,11 @@ class Inquiry:
 
     async def _ask(
         self, method: type[base.Frame], **arguments: object
-    ) -> base.Frame | ChannelClosed:
+    ) -> base.Frame | PerfChannelClosed:
         """Return the answer, or the error if the broker closed the channel. Reopens the channel."""
         async with self._one_at_a_time:
             try:
                 return await self._connection.call(self._channel, method, **arguments)
-            except ChannelClosed as error:
+            except PerfChannelClosed as error:
                 await self.open()
                 return error

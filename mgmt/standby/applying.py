@@ -76,7 +76,7 @@ class ApplyError(Exception):
 
 
 @dataclass
-class Outcome:
+class ApplyOutcome:
     """The result of a sync. kept: items that are not deleted yet. problems: items that cannot be
     declared here; both with their reasons.
     """
@@ -99,7 +99,7 @@ class Applying:
     def __init__(
         self, node: NodeFacade, state: ReplicationState, endpoint: str, give_way: GiveWay
     ) -> None:
-        self.outcome = Outcome()
+        self.outcome = ApplyOutcome()
         self._kept_names: set[tuple[str, Key]] = set()
         self._node = node
         self._state = state
@@ -109,7 +109,7 @@ class Applying:
         self._deletions = Deletions(node)
         self._items = ItemDeclarations(node, ACTING_USER)
 
-    async def apply(self, difference: Difference) -> Outcome:
+    async def apply(self, difference: Difference) -> ApplyOutcome:
         """Declare it; all of it is on disk afterwards. Raises Superseded and ApplyError."""
         wanted = await self._valid(difference.puts)
         names = {(one.kind, one.key) for one in wanted}

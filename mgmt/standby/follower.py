@@ -42,7 +42,7 @@ from leveret.broker.policies.schema_replication import (
 from leveret.mgmt.definitions.exporting import export
 from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.mgmt.slices import GiveWay
-from leveret.mgmt.standby.applying import ApplyError, Applying, Outcome, Superseded
+from leveret.mgmt.standby.applying import ApplyError, Applying, ApplyOutcome, Superseded
 from leveret.mgmt.standby.comparing import Difference, difference
 from leveret.mgmt.standby.safety import deletes_much, digest_of, held_reason
 from leveret.mgmt.standby.upstream import Upstream, UpstreamError, cluster_id_of, definitions_of
@@ -97,7 +97,7 @@ class Followed:
     held_digest: str = ""
     cluster_id: str = ""
     beyond: tuple[str, ...] = ()
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: ApplyOutcome = field(default_factory=ApplyOutcome)
 
 
 class Follower:
@@ -133,7 +133,7 @@ class Follower:
         return self._followed.held_digest
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ApplyOutcome:
         """The items that the last sync has kept, and its problems."""
         return self._followed.outcome
 
@@ -299,7 +299,7 @@ class Follower:
         self._note(HELD, held_reason(found))
         return True
 
-    def _synced(self, outcome: Outcome) -> None:
+    def _synced(self, outcome: ApplyOutcome) -> None:
         self._note(SYNCING)
         counts = self.counts
         counts.complete += 1

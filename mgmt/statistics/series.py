@@ -12,15 +12,20 @@ from typing import Any, NamedTuple
 Row = tuple[int, ...]
 
 
-class Retention(NamedTuple):
+class SeriesRetention(NamedTuple):
     """Samples every `interval_s` seconds are kept for `span_s`."""
 
     span_s: int
     interval_s: int
 
 
-GLOBAL = (Retention(605, 5), Retention(3660, 60), Retention(29_400, 600), Retention(88_200, 1800))
-BASIC = (Retention(605, 5), Retention(3660, 60))
+GLOBAL = (
+    SeriesRetention(605, 5),
+    SeriesRetention(3660, 60),
+    SeriesRetention(29_400, 600),
+    SeriesRetention(88_200, 1800),
+)
+BASIC = (SeriesRetention(605, 5), SeriesRetention(3660, 60))
 """Ten minutes, an hour, eight hours and a day. Each span is longer by an interval or more, because
 the times of a window are rounded and it may begin earlier."""
 
@@ -37,7 +42,7 @@ class Series:
 
     __slots__ = ("_levels", "_retention")
 
-    def __init__(self, retention: tuple[Retention, ...] = BASIC) -> None:
+    def __init__(self, retention: tuple[SeriesRetention, ...] = BASIC) -> None:
         self._retention = retention
         self._levels: list[tuple[list[int], list[Row]]] = [([], []) for _ in retention]
 

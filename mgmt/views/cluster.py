@@ -12,7 +12,7 @@ import msgspec
 
 from leveret.cluster.node.cluster_node import ClusterNode
 from leveret.cluster.rpc.rpc import NotAnswered
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import RunningNode
 from leveret.mgmt.views.nodes import status
 
 STATUS = "management.status"
@@ -22,21 +22,23 @@ ANSWER_SECONDS_MAX = 2.0
 View = dict[str, Any]
 
 
-def answer_questions(node: Node) -> None:
+def answer_questions(node: RunningNode) -> None:
     """Have this node answer other nodes' requests about it. Called after each start."""
     if node.cluster is None:
         return
     node.cluster.rpc.answer(STATUS, _answering(node, status))
 
 
-def _answering(node: Node, make: Callable[[Node], View]) -> Callable[[str, bytes], Any]:
+def _answering(
+    node: RunningNode, make: Callable[[RunningNode], View]
+) -> Callable[[str, bytes], Any]:
     async def answer(asker: str, text: bytes) -> bytes:
         return msgspec.json.encode(make(node))
 
     return answer
 
 
-async def cluster_status(node: Node) -> View:
+async def cluster_status(node: RunningNode) -> View:
     """The content of `rabbitmqctl cluster_status`: nodes by type, running ones, and problems.
 
     nodes: the status of each running node; null if it did not answer. A node whose broker is

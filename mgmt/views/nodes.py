@@ -21,7 +21,7 @@ from leveret.broker.resources.file_descriptors import (
 from leveret.broker.resources.memory_measures import mapped_bytes, resident_bytes
 from leveret.compiled import build
 from leveret.mgmt.log.outputs import locations
-from leveret.mgmt.running_node import NODE, Node
+from leveret.mgmt.running_node import NODE, RunningNode
 from leveret.mgmt.statistics.sampler import (
     CHURN,
     DISK,
@@ -50,7 +50,7 @@ def exchange_types() -> list[dict[str, Any]]:
     ]
 
 
-def listeners(node: Node) -> list[dict[str, Any]]:
+def listeners(node: RunningNode) -> list[dict[str, Any]]:
     """The open ports."""
     return [
         {
@@ -61,7 +61,7 @@ def listeners(node: Node) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _socket_options(node: Node) -> dict[str, Any]:
+def _socket_options(node: RunningNode) -> dict[str, Any]:
     config = node.config
     return {
         "backlog": config.tcp.backlog, "nodelay": config.tcp.nodelay,
@@ -69,7 +69,7 @@ def _socket_options(node: Node) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def contexts(node: Node) -> list[dict[str, Any]]:
+def contexts(node: RunningNode) -> list[dict[str, Any]]:
     """The HTTP servers."""
     titles = {"http": "RabbitMQ Management", "https": "RabbitMQ Management",
               "http/prometheus": "RabbitMQ Prometheus"}  # fmt: skip
@@ -86,7 +86,7 @@ def contexts(node: Node) -> list[dict[str, Any]]:
 
 
 def overview(
-    node: Node, sums: QueueSums, windows: tuple[Window | None, Window | None]
+    node: RunningNode, sums: QueueSums, windows: tuple[Window | None, Window | None]
 ) -> dict[str, Any]:
     """The node and its totals.
 
@@ -131,7 +131,7 @@ def overview(
     }
 
 
-def versions(node: Node) -> dict[str, Any]:
+def versions(node: RunningNode) -> dict[str, Any]:
     """Names and versions."""
     return {
         "management_version": COMPATIBLE_VERSION,
@@ -156,12 +156,12 @@ def counted(
     return shown
 
 
-def partitions(node: Node) -> list[str]:
+def partitions(node: RunningNode) -> list[str]:
     """The running nodes from which this one is partitioned."""
     return [] if node.facade is None or node.cluster is None else list(node.cluster.partitions)
 
 
-def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
+def node_view(node: RunningNode, window: Window | None = None) -> dict[str, Any]:
     """An item of `/api/nodes`."""
     sampler = node.sampler
     alarms = sampler.facade.own_alarms
@@ -232,7 +232,7 @@ _GARBAGE_QUEUES = (
 )  # fmt: skip
 
 
-def memory_breakdown(node: Node) -> dict[str, Any]:
+def memory_breakdown(node: RunningNode) -> dict[str, Any]:
     """The memory of the process in bytes, by category and in total.
 
     `code` is measured, as the total is; see `ESTIMATED` for the other categories.
@@ -288,7 +288,7 @@ _CONNECTION_BYTES, _CHANNEL_BYTES = 3_072, 1_024
 """Memory of a connection and of a channel (docs/reference/performance.md has them)."""
 
 
-def status(node: Node) -> dict[str, Any]:
+def status(node: RunningNode) -> dict[str, Any]:
     """The content of `rabbitmqctl status`."""
     breakdown = memory_breakdown(node)
     alarms = node.facade.own_alarms if node.facade is not None else ()
@@ -350,7 +350,7 @@ _PURPOSES = {
 }
 
 
-def _watermark_setting(node: Node) -> dict[str, float]:
+def _watermark_setting(node: RunningNode) -> dict[str, float]:
     if node.memory_watermark is not None:
         kind, value = node.memory_watermark
         return {kind: value}

@@ -15,7 +15,7 @@ from leveret.analytics.traces.log_size import estimated_events
 from leveret.analytics.traces.trace_files import EVERYTHING, Window, described
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.tracing import block_format
-from leveret.broker.tracing.log_file import LogFile
+from leveret.broker.tracing.log_file import TraceLogFile
 from leveret.broker.tracing.log_sink import LogBlocks, LogOptions, LogSink
 from leveret.broker.tracing.pattern import TracePattern
 from leveret.storage.messages.message import Entry
@@ -41,7 +41,7 @@ def three_blocks():
 
 def written(path, blocks):
     """Write blocks into a file; returns its path and the ends of its members."""
-    file, ends = LogFile(path), [0]
+    file, ends = TraceLogFile(path), [0]
     for block in blocks:
         file.add(block)
         ends.append(file.size)

@@ -14,7 +14,7 @@ from leveret.broker.config import Config, ManagementSettings, PrometheusSettings
 from leveret.broker.node.broker import Broker
 from leveret.mgmt.api_names import LINES
 from leveret.mgmt.management import Management
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import RunningNode
 from leveret.storage.metadata.metadata import SqliteMetadata
 from tests.call_counts import counted_calls
 from tests.patience import PATIENCE_SECONDS
@@ -40,7 +40,9 @@ class NodeInProcess:
             collect_statistics_interval_ms=1000,
         )
         metadata = SqliteMetadata(directory / "metadata.sqlite")
-        self.node = Node(config, lambda: Broker(config, metadata, data_dir=directory), directory)
+        self.node = RunningNode(
+            config, lambda: Broker(config, metadata, data_dir=directory), directory
+        )
         self._management = Management(self.node)
         self.node.after_start = self._management.broker_started
 

@@ -12,7 +12,7 @@ from leveret.broker.config import Config
 from leveret.mgmt.ctl.client import _SocketConnection
 from leveret.mgmt.ctl.leveretctl import main
 from leveret.mgmt.management import Management
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import RunningNode
 
 UNAVAILABLE, TIMED_OUT, NO_PERMISSION, USAGE = 69, 75, 77, 64
 
@@ -125,7 +125,7 @@ async def test_a_node_that_is_booting(tmp_path, capsys):
         async def start(self):
             await may_start.wait()
 
-    node = Node(Config(node_name="slow@localhost"), SlowBroker, tmp_path)
+    node = RunningNode(Config(node_name="slow@localhost"), SlowBroker, tmp_path)
     management = Management(node)
     await management.start_control()
     booting = asyncio.create_task(node.start_broker())

@@ -42,13 +42,13 @@ from leveret.cluster.metadata.outputs import (
     WriteCompanions,
     WritePromise,
 )
-from leveret.cluster.metadata.replication import Limits, MetadataReplication
+from leveret.cluster.metadata.replication import MetadataReplication, ReplicationLimits
 from leveret.cluster.partitions.rules import MayGoOn
 from tests.sim.properties import Applied, History, require
 from tests.sim.world import TICK, TICK_TIME, Endpoint, Events
 
 KEPT = 12
-LIMITS = Limits(window=8, in_flight_max=4, pending_max=30, fence_ticks=8)
+LIMITS = ReplicationLimits(window=8, in_flight_max=4, pending_max=30, fence_ticks=8)
 Written = Apply | Installed | WriteCompanions | WritePromise
 """What goes to the disk."""
 _entries = msgspec.msgpack.Decoder(tuple[LogEntry, ...])

@@ -41,7 +41,7 @@ from leveret.broker.moving.shovels.status import (
     STARTING,
     TERMINATED,
     WAITING,
-    Progress,
+    ShovelProgress,
     ShovelStatus,
 )
 from leveret.broker.moving.transfers.attempts import (
@@ -127,7 +127,7 @@ class Shovel:
         if self._moving is None:
             return status
         transfer, connection = self._moving
-        progress = Progress(
+        progress = ShovelProgress(
             transfer.forwarded, transfer.pending, transfer.remaining, transfer.remaining_unacked
         )
         state = BLOCKED if connection.is_blocked else FLOW if transfer.pending else RUNNING

@@ -13,7 +13,7 @@ WAITING = "waiting"
 RUNNING, FLOW, BLOCKED = "running", "flow", "blocked"
 
 
-class Progress(msgspec.Struct, frozen=True):
+class ShovelProgress(msgspec.Struct, frozen=True):
     """The progress of a shovel, in messages. remaining, remaining_unacked: still to be moved, and
     still to be published; None for a shovel without an end. pending: waiting for the destination.
     """
@@ -41,4 +41,4 @@ class ShovelStatus(msgspec.Struct, frozen=True):
     source: str = ""
     destination: str = ""
     ends: dict[str, str] = {}
-    progress: Progress = Progress()
+    progress: ShovelProgress = ShovelProgress()

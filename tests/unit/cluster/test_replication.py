@@ -13,7 +13,12 @@ from leveret.cluster.metadata.outputs import (
     Pause,
     Restart,
 )
-from leveret.cluster.metadata.replication import NO_DISC_NODE, NOT_RUNNING, TOO_MANY, Limits
+from leveret.cluster.metadata.replication import (
+    NO_DISC_NODE,
+    NOT_RUNNING,
+    TOO_MANY,
+    ReplicationLimits,
+)
 from leveret.cluster.partitions.rules import PauseMinority
 from tests.hand_driven_cluster import REFUSED_PAYLOAD, Cluster
 
@@ -318,7 +323,7 @@ def test_a_node_that_agreed_to_a_view_that_did_not_come_is_no_companion():
 
 
 def test_no_more_is_ordered_while_a_member_is_a_window_behind():
-    cluster = Cluster("ab", limits=Limits(window=3))
+    cluster = Cluster("ab", limits=ReplicationLimits(window=3))
     cluster["b"].has_slow_disk = True
     for number in range(5):
         cluster["a"].submit(b"declare q%d" % number)
@@ -328,7 +333,7 @@ def test_no_more_is_ordered_while_a_member_is_a_window_behind():
 
 
 def test_submissions_wait_at_their_node_while_too_many_are_under_way():
-    cluster = Cluster("ab", limits=Limits(in_flight_max=2, pending_max=4))
+    cluster = Cluster("ab", limits=ReplicationLimits(in_flight_max=2, pending_max=4))
     cluster["b"].has_slow_disk = True
     for number in range(5):
         cluster["b"].submit(b"declare q%d" % number)

@@ -5,7 +5,7 @@ import asyncio
 from leveret.broker.config import Config, Listener, TcpSettings
 from leveret.broker.node.broker import Broker
 from leveret.cluster.startup.start_as import StartAs
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import RunningNode
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
@@ -49,7 +49,7 @@ class Starting:
         self.port = free_port()
         self.config = Config(tcp=TcpSettings(listeners=(Listener("127.0.0.1", self.port),)))
         self.runs = []
-        self.node = Node(self.config, self.make_broker, None)
+        self.node = RunningNode(self.config, self.make_broker, None)
         self.start = asyncio.ensure_future(self.node.start_broker())
 
     def make_broker(self):

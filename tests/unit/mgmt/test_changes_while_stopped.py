@@ -6,7 +6,7 @@ import pytest
 
 from leveret.broker.config import Config, TcpSettings
 from leveret.broker.node.broker import Broker
-from leveret.mgmt.running_node import Node, NodeError
+from leveret.mgmt.running_node import NodeError, RunningNode
 
 ANOTHER_COMMAND = "another command is changing the node's membership"
 
@@ -14,7 +14,7 @@ ANOTHER_COMMAND = "another command is changing the node's membership"
 @pytest.fixture
 async def node(tmp_path):
     config = Config(tcp=TcpSettings(listeners=()))
-    made = Node(config, lambda: Broker(config), tmp_path)
+    made = RunningNode(config, lambda: Broker(config), tmp_path)
     yield made
     await made.stop_broker()
 

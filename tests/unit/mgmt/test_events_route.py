@@ -11,7 +11,7 @@ from leveret.broker.config import Config, Listener, TcpSettings
 from leveret.broker.node.broker import Broker
 from leveret.mgmt.api.server import ManagementServer
 from leveret.mgmt.api_names import CONTROL_SOCKET
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import RunningNode
 from tests.patience import PATIENCE_SECONDS
 
 URL = "http://node/api/node/events"
@@ -20,7 +20,7 @@ URL = "http://node/api/node/events"
 @pytest.fixture
 async def node():
     config = Config(tcp=TcpSettings(listeners=(Listener("127.0.0.1", 0),)))
-    made = Node(config, lambda: Broker(config), None)
+    made = RunningNode(config, lambda: Broker(config), None)
     await made.start_broker()
     yield made
     await made.stop_broker()

@@ -8,7 +8,7 @@ import pytest
 from leveret.broker.config import Config
 from leveret.broker.node.broker import Broker
 from leveret.cluster.startup.start_as import NORMALLY
-from leveret.mgmt.running_node import Node, NodeError, StartEnded
+from leveret.mgmt.running_node import NodeError, RunningNode, StartEnded
 from leveret.storage.metadata.metadata import SqliteMetadata
 from tests.unit.mgmt.starting_node import PATIENT, Starting
 
@@ -140,7 +140,7 @@ async def test_a_start_that_ends_at_its_first_wait_has_closed_its_store(tmp_path
         metadata.append(SqliteMetadata(tmp_path / "metadata.sqlite"))
         return Broker(Config(), metadata[-1], data_dir=tmp_path)
 
-    node = Node(Config(), make_broker, tmp_path)
+    node = RunningNode(Config(), make_broker, tmp_path)
     start = asyncio.ensure_future(node.start_broker())
     while not metadata:
         await asyncio.sleep(0)

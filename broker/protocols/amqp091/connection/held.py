@@ -29,7 +29,7 @@ FRAME_COST_BYTES: Final = 256
 """Memory of a kept frame in addition to its payload, so that many small frames count too."""
 
 
-class Waiting(NamedTuple):
+class WaitingMethod(NamedTuple):
     """A pending operation. method_index: the method that its faults name."""
 
     operation: PendingOperation
@@ -64,7 +64,7 @@ class HeldChannels:
         self._turns = services.turns
         self._timeout_ms = services.config.channel_operation_timeout_ms
         self._resume = resume
-        self.waiting: dict[int, Waiting] = {}
+        self.waiting: dict[int, WaitingMethod] = {}
         self._frames: dict[int, deque[KeptFrame]] = {}
         self._kept_bytes = 0
 
@@ -113,7 +113,7 @@ class HeldChannels:
                 self._unsynced.wait(channel, operation, method_index)
                 return
             channel.wait_for(operation)
-        self.waiting[number] = Waiting(operation, method_index)
+        self.waiting[number] = WaitingMethod(operation, method_index)
 
     def _timed_out(self, channel: Channel | None, describe: Callable[[], str]) -> Exception:
         fault = timed_out(describe(), self._timeout_ms)

@@ -8,9 +8,9 @@ import os
 import pytest
 
 from leveret.broker.tracing.appended_file import AppendedFile
-from leveret.broker.tracing.log_directory import Keeping, LogDirectory
-from leveret.broker.tracing.log_file import LogFile, finish_left_open, whole_bytes
-from leveret.broker.tracing.output import Batch
+from leveret.broker.tracing.log_directory import FileLimits, LogDirectory
+from leveret.broker.tracing.log_file import TraceLogFile, finish_left_open, whole_bytes
+from leveret.broker.tracing.output import OutputBatch
 
 HOUR_US = 3_600_000_000
 TEN_US = 1_763_719_200_000_000
@@ -18,11 +18,11 @@ TEN_US = 1_763_719_200_000_000
 
 
 def directory(path, vhost="/", **keeping):
-    return LogDirectory(path, vhost, "leveret@host", Keeping(**keeping))
+    return LogDirectory(path, vhost, "leveret@host", FileLimits(**keeping))
 
 
 def batch(time_us=TEN_US, text="x", size=1):
-    return Batch(f'{{"event":"{text}"}}\n'.encode() * size, time_us)
+    return OutputBatch(f'{{"event":"{text}"}}\n'.encode() * size, time_us)
 
 
 def events(path):
@@ -34,7 +34,7 @@ def files(path):
 
 
 def test_a_file_is_open_until_it_is_finished(tmp_path):
-    file = LogFile(tmp_path / "a" / "log")
+    file = TraceLogFile(tmp_path / "a" / "log")
     file.add(b"one\n")
     assert gzip.decompress((tmp_path / "a" / "log.trace.gz.open").read_bytes()) == b"one\n"
     file.add(b"two\n")
@@ -44,7 +44,7 @@ def test_a_file_is_open_until_it_is_finished(tmp_path):
 
 
 def test_a_file_that_was_cut_anywhere_is_good_up_to_its_last_whole_member(tmp_path):
-    file, ends = LogFile(tmp_path / "log"), [0]
+    file, ends = TraceLogFile(tmp_path / "log"), [0]
     for number in range(5):
         file.add(f"{number}\n".encode() * 20)
         ends.append(file.size)
@@ -57,7 +57,7 @@ def test_a_file_that_was_cut_anywhere_is_good_up_to_its_last_whole_member(tmp_pa
 
 @pytest.mark.parametrize("garbage", [b"\0", b"\x1f", b"\x1f\x8b", b"\x1f\x8b\x08garbage", b"{}\n"])
 def test_an_invalid_member_is_cut_off(tmp_path, garbage):
-    file = LogFile(tmp_path / "leveret@host-1-0")
+    file = TraceLogFile(tmp_path / "leveret@host-1-0")
     file.add(b"good\n")
     file.path.write_bytes(file.path.read_bytes() + garbage)
     finish_left_open(tmp_path, "leveret@host")
@@ -66,8 +66,8 @@ def test_an_invalid_member_is_cut_off(tmp_path, garbage):
 
 def test_only_the_nodes_own_files_are_finished_and_empty_ones_removed(tmp_path):
     for name in ("other@host-1-0", "leveret@host-1-0", "leveret@host-1-1"):
-        LogFile(tmp_path / name)
-    file = LogFile(tmp_path / "leveret@host-1-1")
+        TraceLogFile(tmp_path / name)
+    file = TraceLogFile(tmp_path / "leveret@host-1-1")
     file.add(b"x\n")
     finish_left_open(tmp_path, "leveret@host")
     assert files(tmp_path) == ["leveret@host-1-1.trace.gz", "other@host-1-0.trace.gz.open"]

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from leveret.broker.tracing.output import Writer
+from leveret.broker.tracing.output import TraceWriter
 from leveret.broker.tracing.text_file import TextFile
 from tests.patience import PATIENCE_SECONDS
 
@@ -41,7 +41,7 @@ class Disk:
 @pytest.fixture
 def writer(monkeypatch):
     monkeypatch.setattr("leveret.broker.tracing.output.TICK_SECONDS", 0.02)
-    made = Writer(time.time)
+    made = TraceWriter(time.time)
     yield made
     made.stop()
 
@@ -109,7 +109,7 @@ def test_one_output_in_trouble_does_not_hold_up_another(writer):
 def test_the_end_does_not_wait_for_ever(monkeypatch, caplog):
     monkeypatch.setattr("leveret.broker.tracing.output.STOP_SECONDS_MAX", 0.1)
     monkeypatch.setattr(logging.getLogger("leveret"), "propagate", True)
-    writer, disk = Writer(time.time), Disk()
+    writer, disk = TraceWriter(time.time), Disk()
     disk.is_free.clear()
     writer.open("slow", disk, 1000).hand(b"lost", 1)
     writer.stop()

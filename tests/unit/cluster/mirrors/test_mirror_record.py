@@ -6,7 +6,7 @@ import pytest
 
 from leveret.cluster.gm.group import Added, Died, Erased, HasJoined, Member
 from leveret.cluster.mirrors import mirror_record as records
-from leveret.cluster.mirrors.mirror_record import Copy
+from leveret.cluster.mirrors.mirror_record import MessageCopy
 from leveret.cluster.rpc.refused import Refused
 
 
@@ -104,7 +104,7 @@ class TestMembers:
 class TestFailover:
     def test_the_oldest_synchronised_mirror_leads(self):
         record = died(mirrored("c", "b"), A)
-        assert (record.leader, record.has_copy) == (C, (Copy("a", True),))
+        assert (record.leader, record.has_copy) == (C, (MessageCopy("a", True),))
 
     def test_an_older_mirror_that_lacks_messages_does_not(self):
         record = joined(mirrored(unsynchronised="b"), C)
@@ -123,7 +123,7 @@ class TestFailover:
     def test_several_die_at_once(self):
         record = died(mirrored("b", "c", "d"), A, B, by=D)
         assert (record.leader, nodes_of(record.members)) == (C, "cd")
-        assert record.has_copy == (Copy("b", True), Copy("a", True))
+        assert record.has_copy == (MessageCopy("b", True), MessageCopy("a", True))
 
     def test_the_word_of_a_dead_member_does_not_count(self):
         record = died(mirrored("b"), B)
@@ -160,7 +160,7 @@ class TestReturn:
         back = member("a", 2)
         record = records.returned(record, back)
         assert (record.leader, nodes_of(record.members), record.awaited) == (back, "a", "")
-        assert record.has_copy == (Copy("b", False),)
+        assert record.has_copy == (MessageCopy("b", False),)
         assert joined(record, member("b", 2)).has_copy == ()
 
     def test_the_ring_goes_on_from_its_last_version(self):
@@ -234,7 +234,7 @@ def test_nodes_have_other_names():
     record = died(mirrored("b", "c"), C)
     record = records.renamed(record, {"a": "x", "c": "z"})
     assert (record.leader.node, nodes_of(record.members)) == ("x", "xb")
-    assert record.has_copy == (Copy("z", True),)
+    assert record.has_copy == (MessageCopy("z", True),)
     assert joined(record, member("z", 2)).on("z") is not None
     waiting = records.renamed(stopped(led_by_a(), A), {"a": "x"})
     assert records.returned(waiting, member("x", 2)).home == "x"

@@ -5,8 +5,8 @@ import pytest
 from leveret.cluster.mirrors.planning import (
     NOT_MIRRORED,
     Mirroring,
-    Placement,
-    RunningNodes,
+    NodesInView,
+    NodesOfQueue,
     place,
     read_mirroring,
 )
@@ -18,7 +18,7 @@ def placed(definition, leader, mirrors="", synchronised="", running=CLUSTER, mai
     """Where the queue is to be. Of several nodes the last one is chosen."""
     return place(
         read_mirroring(definition), leader, tuple(mirrors), frozenset(synchronised),
-        RunningNodes(frozenset(running), frozenset(maintained)), lambda count: count - 1,
+        NodesInView(frozenset(running), frozenset(maintained)), lambda count: count - 1,
     )  # fmt: skip
 
 
@@ -26,13 +26,13 @@ class TestAll:
     ALL = {"ha-mode": "all"}
 
     def test_every_running_node_has_the_queue(self):
-        assert placed(self.ALL, "b") == Placement("b", ("a", "c", "d"))
+        assert placed(self.ALL, "b") == NodesOfQueue("b", ("a", "c", "d"))
 
     def test_those_that_have_it_come_first(self):
-        assert placed(self.ALL, "a", "dc") == Placement("a", ("d", "c", "b"))
+        assert placed(self.ALL, "a", "dc") == NodesOfQueue("a", ("d", "c", "b"))
 
     def test_a_node_alone(self):
-        assert placed(self.ALL, "a", running="a") == Placement("a", ())
+        assert placed(self.ALL, "a", running="a") == NodesOfQueue("a", ())
 
 
 class TestExactly:
@@ -41,19 +41,19 @@ class TestExactly:
         return {"ha-mode": "exactly", "ha-params": count}
 
     def test_others_are_chosen(self):
-        assert placed(self.exactly(3), "a") == Placement("a", ("d", "c"))
+        assert placed(self.exactly(3), "a") == NodesOfQueue("a", ("d", "c"))
 
     def test_another_is_chosen_for_one_that_is_gone(self):
-        assert placed(self.exactly(3), "a", "b", running="abd") == Placement("a", ("b", "d"))
+        assert placed(self.exactly(3), "a", "b", running="abd") == NodesOfQueue("a", ("b", "d"))
 
     def test_fewer_nodes_than_asked_for(self):
-        assert placed(self.exactly(5), "a", running="ab") == Placement("a", ("b",))
+        assert placed(self.exactly(5), "a", running="ab") == NodesOfQueue("a", ("b",))
 
     def test_of_too_many_the_synchronised_stay(self):
-        assert placed(self.exactly(2), "a", "bcd", "c") == Placement("a", ("c",))
+        assert placed(self.exactly(2), "a", "bcd", "c") == NodesOfQueue("a", ("c",))
 
     def test_of_too_many_synchronised_the_oldest_stay(self):
-        assert placed(self.exactly(3), "a", "dcb", "dcb") == Placement("a", ("d", "c"))
+        assert placed(self.exactly(3), "a", "dcb", "dcb") == NodesOfQueue("a", ("d", "c"))
 
     def test_one_node_is_no_mirroring(self):
         assert read_mirroring(self.exactly(1)) == NOT_MIRRORED
@@ -65,24 +65,24 @@ class TestNodes:
         return {"ha-mode": "nodes", "ha-params": list(nodes)}
 
     def test_those_that_run(self):
-        assert placed(self.named("a", "c", "x"), "a") == Placement("a", ("c",))
+        assert placed(self.named("a", "c", "x"), "a") == NodesOfQueue("a", ("c",))
 
     def test_the_leader_stays_until_a_named_mirror_is_synchronised(self):
         first = placed(self.named("c", "d"), "a", "b", "b")
-        assert first == Placement("a", ("c", "d"))
+        assert first == NodesOfQueue("a", ("c", "d"))
         still = placed(self.named("c", "d"), "a", first.mirrors)
-        assert still == Placement("a", ("c", "d"))
+        assert still == NodesOfQueue("a", ("c", "d"))
         then = placed(self.named("c", "d"), "a", first.mirrors, "d")
-        assert then == Placement("d", ("c",))
+        assert then == NodesOfQueue("d", ("c",))
 
     def test_none_of_the_nodes_runs(self):
-        assert placed(self.named("x", "y"), "a", "b", "b") == Placement("a", ())
+        assert placed(self.named("x", "y"), "a", "b", "b") == NodesOfQueue("a", ())
 
     def test_a_node_that_is_named_twice_counts_once(self):
-        assert placed(self.named("c", "c", "a"), "a") == Placement("a", ("c",))
+        assert placed(self.named("c", "c", "a"), "a") == NodesOfQueue("a", ("c",))
 
     def test_a_mirror_that_is_named_stays(self):
-        assert placed(self.named("d", "b", "a"), "a", "b") == Placement("a", ("b", "d"))
+        assert placed(self.named("d", "b", "a"), "a", "b") == NodesOfQueue("a", ("b", "d"))
 
 
 class TestMaintenance:
@@ -95,20 +95,22 @@ class TestMaintenance:
         ],
     )
     def test_a_node_gets_no_new_mirror_and_keeps_an_old_one(self, definition, expected):
-        assert placed(definition, "a", "b", maintained="bd") == Placement("a", expected)
+        assert placed(definition, "a", "b", maintained="bd") == NodesOfQueue("a", expected)
 
     def test_it_hands_over_to_a_synchronised_mirror_and_stays_a_mirror(self):
         every = {"ha-mode": "all"}
-        assert placed(every, "a", "bcd", "cd", maintained="ac") == Placement("d", ("a", "b", "c"))
+        assert placed(every, "a", "bcd", "cd", maintained="ac") == NodesOfQueue(
+            "d", ("a", "b", "c")
+        )
 
     def test_it_leads_on_while_there_is_no_such_mirror(self):
-        assert placed({"ha-mode": "all"}, "a", "b", maintained="a") == Placement(
+        assert placed({"ha-mode": "all"}, "a", "b", maintained="a") == NodesOfQueue(
             "a", ("b", "c", "d")
         )
 
 
 def test_a_policy_that_mirrors_nothing_takes_the_mirrors_away():
-    assert placed({"max-length": 5}, "b", "ac", "ac") == Placement("b", ())
+    assert placed({"max-length": 5}, "b", "ac", "ac") == NodesOfQueue("b", ())
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from leveret.broker.runtime.pending import Answer
 from leveret.cluster.gm.group import Died, HasJoined
 from leveret.cluster.mirrors.mirrored_factory import MirroredFactory
 from leveret.cluster.mirrors.planned_changes import PlannedChanges
-from leveret.cluster.mirrors.planning import RunningNodes
+from leveret.cluster.mirrors.planning import NodesInView
 from leveret.cluster.mirrors.record_changes import (
     Forget,
     InRing,
@@ -83,7 +83,7 @@ class OneNode(Declared):
 
     @property
     def nodes(self):
-        return RunningNodes(frozenset(self.cluster.nodes))
+        return NodesInView(frozenset(self.cluster.nodes))
 
     @property
     def is_coordinator(self):

@@ -12,7 +12,7 @@ from leveret.cluster.mirrors.planning import (
     EndMirroring,
     ForgetCopy,
     HandOver,
-    RunningNodes,
+    NodesInView,
     next_step,
     read_mirroring,
     returns,
@@ -69,7 +69,7 @@ def written(record):
 def step_of(record, policy, running="abcd", maintained=""):
     """The next step; of several nodes the last one is chosen."""
     mirroring = read_mirroring(policy)
-    nodes = RunningNodes(frozenset(running), frozenset(maintained))
+    nodes = NodesInView(frozenset(running), frozenset(maintained))
     home = "a" if record is None else record.home
     return next_step(record, home, mirroring, nodes, lambda count: count - 1)
 

@@ -126,11 +126,11 @@ class Node:
                     if record.group.place_of(self.ring).has_joined:
                         self.marks += 1
                         self.steps.mark_sent(self.marks)
-                case steps.Promote():
+                case steps.PromoteMirror():
                     assert (self.role, record.leader) == (Role.MIRROR, self.ring)
                     self.role = Role.LEADER
                     self._carry_out(self.steps.promoted())
-                case steps.Open():
+                case steps.OpenHere():
                     self._use(HERE)
                     assert self.role is Role.LEADER
                 case steps.Follow():

@@ -13,22 +13,22 @@ from leveret.cluster.mirrors.replica_steps import (
     BeginRing,
     BroadcastMark,
     ChangeRing,
+    ContinueAlone,
     DeleteCopy,
     Demote,
     EndMember,
-    EndMirroring,
     Follow,
     GiveUpCopy,
     LeadWithCopy,
     LeaveLeader,
-    Log,
-    Open,
+    LogText,
     OpenCopy,
+    OpenHere,
     PassOnEarly,
-    Promote,
+    PromoteMirror,
     ReplicaSteps,
     SetMembers,
-    Submit,
+    SubmitChange,
     WhenStable,
 )
 
@@ -74,7 +74,7 @@ def contents(record):
 
 
 def without_logs(outputs):
-    return [one for one in outputs if not isinstance(one, Log)]
+    return [one for one in outputs if not isinstance(one, LogText)]
 
 
 class Node:
@@ -114,7 +114,7 @@ def b():
 
 class TestMembers:
     def test_a_queue_that_begins_to_be_mirrored_is_led_where_it_lives(self, a):
-        assert a.applies(ALONE) == [BeginRing(A), ring(ALONE), contents(ALONE), Open()]
+        assert a.applies(ALONE) == [BeginRing(A), ring(ALONE), contents(ALONE), OpenHere()]
 
     def test_each_record_goes_to_the_ring_and_names_the_receivers_of_contents(self, a):
         a.applies(ALONE)
@@ -138,7 +138,7 @@ class TestMembers:
         self, record, storage_id
     ):
         node = Node("b")
-        assert node.applies(record, storage_id) == [Submit(Died((B,), B)), contents(record)]
+        assert node.applies(record, storage_id) == [SubmitChange(Died((B,), B)), contents(record)]
         assert node.steps.member is None
 
     def test_one_that_is_declared_dead_while_it_lives_ends_and_keeps_its_messages(self, b):
@@ -174,8 +174,8 @@ class TestTheLeaderDies:
         ]  # fmt: skip
         b.steps.mark_sent(5)
         assert b.steps.confirmed(4) == []
-        assert b.steps.confirmed(5) == [Promote()]
-        assert b.steps.promoted() == [Open()]
+        assert b.steps.confirmed(5) == [PromoteMirror()]
+        assert b.steps.promoted() == [OpenHere()]
         assert b.applies(self.LED_BY_B) == [ring(self.LED_BY_B), contents(self.LED_BY_B)]
 
     def test_it_does_not_lead_before(self, b):
@@ -275,13 +275,13 @@ class TestTheNodeReturns:
     def test_it_leads_with_them(self, returned):
         record = records.returned(self.WAITS, self.AGAIN)
         assert returned.applies(record) == [
-            LeadWithCopy(), BeginRing(self.AGAIN), ring(record), contents(record), Open(),
+            LeadWithCopy(), BeginRing(self.AGAIN), ring(record), contents(record), OpenHere(),
         ]  # fmt: skip
 
     def test_without_messages_it_is_reported_dead(self):
         node = Node("a", life=2)
         record = records.returned(self.WAITS, self.AGAIN)
-        gone = Submit(Died((self.AGAIN,), self.AGAIN))
+        gone = SubmitChange(Died((self.AGAIN,), self.AGAIN))
         assert node.applies(record) == [gone, contents(record)]
 
     def test_what_has_begun_in_an_earlier_life_waits_for_its_return(self):
@@ -350,7 +350,7 @@ class TestLinks:
 class TestMirroringEnds:
     def test_the_leader_goes_on_alone(self, a):
         a.applies(ALONE)
-        assert a.steps.unmirrored(is_here=True) == [EndMirroring()]
+        assert a.steps.unmirrored(is_here=True) == [ContinueAlone()]
 
     def test_a_mirror_is_given_up_with_its_messages(self, b):
         assert b.steps.unmirrored(is_here=False) == [EndMember(), GiveUpCopy()]
@@ -374,4 +374,4 @@ class TestMirroringEnds:
 
 def test_the_node_that_leads_logs_mirrors_that_come(a):
     a.applies(ALONE)
-    assert Log("adding a mirror on node b") in a.steps.applied(asked(ALONE, B))
+    assert LogText("adding a mirror on node b") in a.steps.applied(asked(ALONE, B))

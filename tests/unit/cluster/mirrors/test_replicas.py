@@ -6,7 +6,7 @@ from leveret.cluster.gm.group import Added
 from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.planning import Mirroring
-from leveret.cluster.mirrors.synchronisation import Progress
+from leveret.cluster.mirrors.synchronisation import SyncProgress
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
 from tests.unit.cluster.mirrors.mirrored_nodes import RING, MirroredNodes, three_nodes
 from tests.unit.cluster.remote_queues.fakes import Publisher, asked, consuming
@@ -161,13 +161,13 @@ class TestSynchronising:
 
     def test_batches_have_the_size_that_the_policy_says(self, nodes):
         nodes.set_policy(Mirroring(batch_size=2))
-        assert nodes.progress(A, B) == Progress(0, 5, is_running=False)
+        assert nodes.progress(A, B) == SyncProgress(0, 5, is_running=False)
         nodes.synchronise(A)
         nodes.replica(A).flush()
-        assert nodes.progress(A, B) == Progress(2, 5, is_running=True)
+        assert nodes.progress(A, B) == SyncProgress(2, 5, is_running=True)
         nodes.settle()
         assert self.is_synchronised(nodes)
-        assert nodes.progress(A, B) == Progress(5, 5, is_running=True)
+        assert nodes.progress(A, B) == SyncProgress(5, 5, is_running=True)
 
     def test_a_cancelled_one_goes_on_where_it_was(self, nodes):
         nodes.set_policy(Mirroring(batch_size=2))
@@ -175,7 +175,7 @@ class TestSynchronising:
         nodes.replica(A).flush()
         nodes.replica(A).leading.synchronising.cancel()
         nodes.settle()
-        assert nodes.progress(A, B) == Progress(2, 5, is_running=False)
+        assert nodes.progress(A, B) == SyncProgress(2, 5, is_running=False)
         assert not self.is_synchronised(nodes)
         nodes.synchronise(A)
         nodes.settle()
@@ -247,7 +247,7 @@ class TestSynchronising:
         publish(nodes.queue(C), b"6")
         nodes.settle()
         nodes.kill(A)
-        assert nodes.progress(B, C) == Progress(0, 6, is_running=False)
+        assert nodes.progress(B, C) == SyncProgress(0, 6, is_running=False)
         nodes.synchronise(B)
         nodes.settle()
         assert nodes.record.on(C).is_synchronised

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from leveret.cluster.gm.group import Died, Member
 from leveret.cluster.mirrors import mirror_record as records
-from leveret.cluster.mirrors.mirror_record import Copy
+from leveret.cluster.mirrors.mirror_record import MessageCopy
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.mirrors.mirrored_nodes import RING, MirroredNodes
 
@@ -42,7 +42,7 @@ def test_what_a_dropped_mirror_had_goes_when_that_is_stable(nodes):
 def test_it_stays_if_the_record_has_it_by_then(nodes):
     """The node has restarted since, and the drop was undone."""
     messages = dropped(nodes)
-    nodes.apply(replace(nodes.record, has_copy=(Copy(B, True),)))
+    nodes.apply(replace(nodes.record, has_copy=(MessageCopy(B, True),)))
     nodes.settle()
     nodes.make_stable()
     assert nodes.replica(B).copy is messages

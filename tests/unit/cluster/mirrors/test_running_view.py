@@ -7,7 +7,7 @@ import pytest
 from leveret.cluster.gm.group import Member
 from leveret.cluster.metadata import messages
 from leveret.cluster.mirrors.planned_changes import RunningView
-from leveret.cluster.mirrors.planning import RunningNodes
+from leveret.cluster.mirrors.planning import NodesInView
 
 VIEW = messages.View(messages.NO_VIEW, (messages.ViewMember("a", 3), messages.ViewMember("b", 5)))
 
@@ -23,7 +23,7 @@ def node():
 
 
 def test_the_nodes_and_those_that_are_maintained(node):
-    assert node.view.nodes == RunningNodes(frozenset("ab"), frozenset("b"))
+    assert node.view.nodes == NodesInView(frozenset("ab"), frozenset("b"))
     node.states.is_under_maintenance = True
     assert node.view.nodes.available == frozenset()
     assert node.view.is_coordinator

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from leveret.broker.events.events import Events
-from leveret.broker.policies.limits import Limits
+from leveret.broker.policies.limits import VhostAndUserLimits
 from leveret.broker.policies.open_counts import OpenCounts
 from leveret.cluster.links.services import LIMITED_COUNTS_SERVICE
 from leveret.cluster.node_status.limited_counts import Counts, LimitedCounts
@@ -18,7 +18,7 @@ class OneNode:
 
     def __init__(self):
         self.loop = LoopByHand()
-        self.limits, self.open_counts, self.events = Limits(), OpenCounts(), Events()
+        self.limits, self.open_counts, self.events = VhostAndUserLimits(), OpenCounts(), Events()
         self.open_counts.connections = []
         self.sent = []
         self.counts = LimitedCounts(

@@ -19,7 +19,7 @@ from leveret.mgmt.api.passed_requests import (
     pack_all,
     pack_requester,
 )
-from leveret.mgmt.node_facade.declared import DeclaredObjects
+from leveret.mgmt.node_facade.declared import DeclaredFacade
 from tests.listing_nodes import Turns
 
 REQUEST = PassedRequest(
@@ -42,7 +42,7 @@ class Access:
         return False
 
 
-class Facade(DeclaredObjects):
+class Facade(DeclaredFacade):
     """A vhost without queues, and no alarms."""
 
     access = Access()

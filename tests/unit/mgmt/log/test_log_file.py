@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from leveret.broker.config.log_settings import RotationSettings
-from leveret.mgmt.log.log_file import LogFile
+from leveret.mgmt.log.log_file import RotatedFile
 
 
 def record(text):
@@ -21,7 +21,7 @@ def path(tmp_path):
 
 
 def write(path, rotation, *texts):
-    file = LogFile(path, rotation)
+    file = RotatedFile(path, rotation)
     for text in texts:
         file.emit(record(text))
     file.close()
@@ -69,7 +69,7 @@ def test_a_file_of_yesterday_is_renamed_before_the_first_line(path):
 
 
 def test_after_it_was_moved_away_a_new_one_is_begun(path):
-    file = LogFile(path, RotationSettings())
+    file = RotatedFile(path, RotationSettings())
     file.emit(record("before"))
     path.rename(path.with_suffix(".moved"))
     file.emit(record("behind"))
@@ -78,7 +78,7 @@ def test_after_it_was_moved_away_a_new_one_is_begun(path):
 
 
 def test_a_line_that_cannot_be_written_is_told_and_nothing_fails(path, capsys):
-    file = LogFile(path, RotationSettings(size_bytes=3, count=1))
+    file = RotatedFile(path, RotationSettings(size_bytes=3, count=1))
     file.emit(record("a"))
     os.mkdir(f"{path}.0")
     file.emit(record("b"))

@@ -5,14 +5,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from leveret.mgmt.metrics.ages import HALF_LIFE_MS, OTHERS, QueueAges
 from leveret.mgmt.metrics.text import Exposition
-from leveret.mgmt.node_facade.declared import DeclaredObjects
+from leveret.mgmt.node_facade.declared import DeclaredFacade
 from tests.unit.broker.queues.fakes import FakeVhost, declared, got, publish
 
 COUNT = "x_queue_time_in_queue_seconds_count"
 READY = "x_queue_oldest_ready_age_seconds"
 
 
-class Facade(DeclaredObjects):
+class Facade(DeclaredFacade):
     """The objects of one vhost, and its clock."""
 
     def __init__(self, vhost):

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from leveret.mgmt.statistics.series import BASIC, Retention, Series, SeriesSum, Window
+from leveret.mgmt.statistics.series import BASIC, Series, SeriesRetention, SeriesSum, Window
 
 SECOND = 1000
 START = 1_700_000_000 * SECOND
@@ -68,7 +68,7 @@ def test_averages_are_those_of_the_window():
 
 
 def test_samples_older_than_the_window_are_forgotten_except_for_one():
-    series = filled(range(1000), retention=(Retention(60, 5),))
+    series = filled(range(1000), retention=(SeriesRetention(60, 5),))
     times, rows = series._levels[0]
     now = START + 999 * 5 * SECOND
     assert times[0] <= now - 60 * SECOND < times[1]
