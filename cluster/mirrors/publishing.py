@@ -9,7 +9,7 @@ Publishers of many messages are held while a member has a large backlog, or its 
 so that they are not faster than the slowest member.
 
 If this node leads, the queue holds runs for publishers itself, and nothing is owed here. When it
-hands over, the next leader owes them (demotion.py).
+hands over, the next leader owes them (leaders.py).
 
 Invariants:
 PB1. A run is confirmed or refused, once (Q2). A leader that hands over may have answered when the
@@ -24,7 +24,7 @@ from leveret.broker.queues.contract.publication import Publication, Publisher
 from leveret.broker.queues.contract.queue_client import Hold
 from leveret.cluster.links.services import MULTICAST_SERVICE, Peer
 from leveret.cluster.mirrors import frames
-from leveret.cluster.mirrors.own_member import OwnMember
+from leveret.cluster.mirrors.ring import OwnMember
 from leveret.cluster.remote_queues.owed_confirms import OwedConfirms
 from leveret.cluster.remote_queues.remote_hold import RemoteHold, UntakenBytes
 

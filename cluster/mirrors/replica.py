@@ -3,7 +3,7 @@
 The state machine of the replica (replica_steps.py) decides what happens to the member when the
 record or the links change; its outputs are carried out here, in order. Contents, decisions, batches
 and confirms do not pass through the machine: they go directly to the leader or the mirror of this
-node (own_member.py).
+node (ring.py).
 """
 
 import logging
@@ -19,21 +19,20 @@ from leveret.broker.runtime.turns import Flushable
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.gm.group import Change, Died, Member
 from leveret.cluster.links.services import Peer
-from leveret.cluster.mirrors import demotion, frames, late_confirms, promotion
+from leveret.cluster.mirrors import frames, late_confirms, leaders
 from leveret.cluster.mirrors import replica_steps as steps
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
 from leveret.cluster.mirrors.leader_session import LeaderSession, sender_number
+from leveret.cluster.mirrors.leaders import RemoteLeader
 from leveret.cluster.mirrors.mirror_member import MirrorMember
 from leveret.cluster.mirrors.mirror_record import MirrorRecord, parted_by
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
-from leveret.cluster.mirrors.own_member import OwnMember
 from leveret.cluster.mirrors.publishing import MirroredPublishing
-from leveret.cluster.mirrors.remote_leader import RemoteLeader
 from leveret.cluster.mirrors.replica_frames import ReplicaFrames
 from leveret.cluster.mirrors.replica_host import ReplicaHost
-from leveret.cluster.mirrors.ring import Ring
+from leveret.cluster.mirrors.ring import OwnMember, Ring
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.storage.contract.backing_queue import BackingQueue
 
@@ -251,7 +250,7 @@ class Replica(Flushable):
         """Stop leading; returns the messages."""
         self.own.leading = None
         self._host.left(self.queue)
-        demotion.end_leading(leading, self.queue, self.publishing)
+        leaders.end_leading(leading, self.queue, self.publishing)
         return leading.backing.inner
 
     def _new_mirror(self, place_id: int) -> MirrorMember:
@@ -270,14 +269,14 @@ class Replica(Flushable):
         copy, record = self._take_copy(), self.record
         assert copy is not None, "a node that returns has messages"
         assert record is not None, "it returns by a record"
-        self.own.leading = promotion.returned(self._leader_parts(), copy, record)
+        self.own.leading = leaders.returned(self._leader_parts(), copy, record)
 
     def _open(self) -> None:
         leading = self.own.leading
         assert leading is not None, "a leader opens the queue"
         self.queue.led_by(leading.queue, is_here=True)
         self._host.opened(self.queue)
-        promotion.settle_owed(leading, self.publishing)
+        leaders.settle_owed(leading, self.publishing)
         self._frames.opened()
 
     def _follow(self) -> None:
@@ -312,9 +311,9 @@ class Replica(Flushable):
 
     # Promotion
 
-    def _leader_parts(self) -> promotion.LeaderParts:
+    def _leader_parts(self) -> leaders.LeaderParts:
         synchronised = partial(self._requests.synchronised, self)
-        return promotion.LeaderParts(
+        return leaders.LeaderParts(
             self._host, self.vhost, self.queue, synchronised, self.flush, self.flush_later
         )
 
@@ -331,7 +330,7 @@ class Replica(Flushable):
             text = "the new leader lacks messages of the former leader"
             self._log(logging.WARNING, f"{text}, {lacked} at most")
         parts = self._leader_parts()
-        self.own.leading = promotion.promoted(parts, promoted, record, self.member)
+        self.own.leading = leaders.promoted(parts, promoted, record, self.member)
         self.own.mirror = None
         self._carry_out(self._steps.promoted())
 

@@ -1,4 +1,8 @@
-"""The services of a node that replicas of mirrored queues use: links, queues and timers."""
+"""The services of a node that replicas of mirrored queues use: links, queues and timers.
+
+Frames that come before the record that they are for is applied here are kept until it is, up to a
+limit for each link; above that the link is closed, and the frames are sent again over the next one.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -14,16 +18,61 @@ from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.gm.group import Member
 from leveret.cluster.links.services import MULTICAST_SERVICE, Peer
 from leveret.cluster.mirrors.decisions import Range
-from leveret.cluster.mirrors.early_frames import EarlyFrames
 from leveret.cluster.mirrors.leader_session import sender_number
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.mirrors.planning import NOT_MIRRORED, Mirroring
 from leveret.cluster.mirrors.publishing import MemberNode
 from leveret.cluster.mirrors.ring import Ring
 from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes
+from leveret.cluster.remote_queues.queue_frames import FrameError
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.queue.chained_queue import ChainedQueue
+
+EARLY_BYTES_MAX = 64 * 1024 * 1024
+"""The limit for the frames of one link for members that this node does not have yet."""
+
+
+class EarlyFrames:
+    """Frames for members that this node does not have yet, by the identity of the ring."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, list[tuple[Peer, bytes]]] = {}
+        self._kept_bytes: dict[Peer, int] = {}
+
+    def waits(self, identity: int, peer: Peer) -> bool:
+        """Whether frames of a link wait for a ring's record; later frames wait, too."""
+        return any(one is peer for one, _ in self._kept.get(identity, ()))
+
+    def add(self, identity: int, peer: Peer, payload: bytes) -> None:
+        """Keep a frame. Raises FrameError if a link brings too many."""
+        size = self._kept_bytes.get(peer, 0) + len(payload)
+        if size > EARLY_BYTES_MAX:
+            raise FrameError(f"{size} bytes for mirrored queues that are not declared here")
+        self._kept_bytes[peer] = size
+        self._kept.setdefault(identity, []).append((peer, payload))
+
+    @property
+    def identities(self) -> list[int]:
+        """The identities of the rings for which frames are kept."""
+        return [*self._kept]
+
+    def take(self, identity: int) -> list[tuple[Peer, bytes]]:
+        """Take out the frames for a queue, in the order of their arrival."""
+        taken = self._kept.pop(identity, [])
+        for peer, payload in taken:
+            self._kept_bytes[peer] -= len(payload)
+        return taken
+
+    def peer_down(self, peer: Peer) -> None:
+        """Drop the frames of a link: they are sent again over the next one."""
+        self._kept_bytes.pop(peer, None)
+        for identity in [*self._kept]:
+            left = [one for one in self._kept[identity] if one[0] is not peer]
+            if left:
+                self._kept[identity] = left
+            else:
+                del self._kept[identity]
 
 
 class ReplicaHost:

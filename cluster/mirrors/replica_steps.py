@@ -17,7 +17,7 @@ each time a newer one is applied on this node:
 **Promotion.** A mirror that the record names as the leader first broadcasts a mark, an empty
 payload, and waits until it has passed around the ring: by then all decisions of the former leader
 that any living member has are applied here, or wait for contents that have not arrived. When all
-are applied, it leads (promotion.py).
+are applied, it leads (leaders.py).
 
 **Copies.** A node without a member may have messages: those of a member that has ended, or of an
 earlier run of the node. They are its copy, which is needed while the queue waits for this node. The

@@ -3,7 +3,7 @@
 Each mirrored queue has a `Replica`, found by the identity of its ring. It is made when the first
 record of the queue is applied here, and ends when the queue is deleted. A frame may arrive before
 this node has applied the queue's record, or the record by which it has a member; it is kept until
-then (early_frames.py).
+then (replica_host.py).
 """
 
 import logging

@@ -2,6 +2,10 @@
 
 It sends over the links, waits out pauses, and passes on delivered broadcasts. At the end of a round
 in which messages came or were broadcast, it sends the news to the neighbour.
+
+The member leads the queue, or mirrors it. Contents come from this node (publishing.py) and from
+others (replica_frames.py), and are for the present leader or mirror. The replica changes these when
+its record changes.
 """
 
 from collections.abc import Sequence
@@ -22,6 +26,8 @@ from leveret.cluster.gm.outputs import (
     SubmitChange,
 )
 from leveret.cluster.gm.ring_member import RingMember
+from leveret.cluster.mirrors.leader_session import LeaderSession
+from leveret.cluster.mirrors.mirror_member import MirrorMember
 
 
 class RingNode(Protocol):
@@ -138,3 +144,24 @@ class Ring(Flushable):
                 case Joined() | Expelled():
                     # The replica ends a member that its record no longer has.
                     pass
+
+
+class OwnMember:
+    """The member. ring: None if this node has none. leading: None if it does not lead. mirror: None
+    if it does not mirror. A queue whose mirroring has ended is led without a ring.
+    """
+
+    __slots__ = ("leading", "mirror", "ring")
+
+    def __init__(self) -> None:
+        self.ring: Ring | None = None
+        self.leading: LeaderSession | None = None
+        self.mirror: MirrorMember | None = None
+
+    def broadcast(self) -> None:
+        """Broadcast the leader's decisions of the turn."""
+        if self.leading is not None:
+            decisions = self.leading.backing.take_decisions()
+            if decisions and self.ring is not None:
+                self.ring.broadcast(decisions)
+                self.ring.flush()

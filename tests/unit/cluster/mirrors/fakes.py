@@ -7,9 +7,9 @@ from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
 from leveret.cluster.mirrors.leader_session import LeaderSession
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
-from leveret.cluster.mirrors.own_member import OwnMember
 from leveret.cluster.mirrors.planning import NOT_MIRRORED
 from leveret.cluster.mirrors.publishing import MirroredPublishing
+from leveret.cluster.mirrors.ring import OwnMember
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from tests.unit.broker.queues.fakes import FakeVhost, declared, specified
 

@@ -9,8 +9,8 @@ from leveret.broker.queues.delivery.publisher_hold import BACKLOG_BYTES_MIN
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors.mirror_member import MirrorMember
-from leveret.cluster.mirrors.own_member import OwnMember
 from leveret.cluster.mirrors.publishing import MemberNode, MirroredPublishing
+from leveret.cluster.mirrors.ring import OwnMember
 from leveret.cluster.remote_queues.remote_hold import WINDOW_BYTES, UntakenBytes
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Message
