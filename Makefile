@@ -38,7 +38,7 @@ NOT_COMPILED := tests/protocol/test_long_turns*.py tests/protocol/test_long_rout
 JOBS ?= 8
 PARTS := $(if $(filter tests,$(TESTS)),--parts tests/parts.toml,-n $(JOBS) $(TESTS))
 # Those in pure Python wait less, and each worker takes 12 s of a processor to import all tests.
-PURE_JOBS ?= 3
+PURE_JOBS ?= 2
 # A test that fails is run again alone, and is added to this file if it passes (tests/run.py).
 FLAKY := build/flaky.txt
 PYTEST := $(BIN)/python -m tests.run --flaky $(FLAKY) --dist worksteal

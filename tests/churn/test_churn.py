@@ -13,7 +13,7 @@ from tests.churn import run
 from tests.churn.measuring import Left
 from tests.patience import PATIENCE_SECONDS
 
-CYCLES, WARM_UP = 60, 20
+CYCLES, WARM_UP = 40, 15
 
 
 def measured(kinds):

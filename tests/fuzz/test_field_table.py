@@ -15,7 +15,7 @@ from leveret.broker.amqp.field_table import (
 )
 from leveret.broker.amqp.table_scan import table_end
 
-RUN = settings(max_examples=300, deadline=None, database=None, derandomize=True)
+RUN = settings(max_examples=150, deadline=None, database=None, derandomize=True)
 
 INTEGERS = {
     "I": (-(2**31), 2**31 - 1), "s": (-(2**15), 2**15 - 1), "b": (-128, 127),

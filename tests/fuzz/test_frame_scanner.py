@@ -35,7 +35,7 @@ from tests.protocol.raw_client import (
     wait_until,
 )
 
-RUN = settings(max_examples=400, deadline=None, database=None, derandomize=True)
+RUN = settings(max_examples=200, deadline=None, database=None, derandomize=True)
 FRAME_BYTES_MAX = 4096
 
 
