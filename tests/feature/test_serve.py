@@ -81,6 +81,15 @@ def test_the_first_line_says_what_runs_where(tmp_path):
     assert any(f"listening for AMQP on 127.0.0.1:{server.port}" in line for line in others)
 
 
+def test_a_listener_for_streams_is_named(tmp_path):
+    settings = tmp_path / "leveret.conf"
+    settings.write_text(f"stream.listeners.tcp.1 = 127.0.0.1:{free_port()}\n")
+    server = Server(tmp_path / "data", "--config", str(settings))
+    lines = server.wait_until_ready()
+    server.stop()
+    assert any("listening for the stream protocol on 127.0.0.1:" in line for line in lines)
+
+
 def test_durable_objects_come_back_after_a_kill(server):
     connection = server.connect()
     channel = connection.channel()
