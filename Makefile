@@ -13,6 +13,7 @@
 # make sim-ring   run the simulated ring of guaranteed multicast, in the same way
 # make sim-raft   run the simulated group of a quorum queue, in the same way
 # make sim-quorum  run the simulated quorum queue with its clients, in the same way
+# make sim-stream  run the simulated stream with its clients, in the same way
 # make bench  compare the broker with RabbitMQ (installs rabbitmq-server if permitted)
 
 PYTHON ?= python3
@@ -52,7 +53,7 @@ MODE ?= pause_minority
 NODES ?= 3
 QUEUES ?= mirrored
 
-.PHONY: run cluster compile test test-pure test-compiled test-interop sim sim-ring sim-raft sim-quorum jepsen fuzz lint format pictures bench clean
+.PHONY: run cluster compile test test-pure test-compiled test-interop sim sim-ring sim-raft sim-quorum sim-stream jepsen fuzz lint format pictures bench clean
 
 # Sources are compiled in place (setup.py), with the packages that pyproject.toml requires.
 BUILD_REQUIRES := import tomllib; \
@@ -143,6 +144,9 @@ sim-raft: $(BIN)/.test-ready
 
 sim-quorum: $(BIN)/.test-ready
 	$(BIN)/python -m tests.sim.quorum_scenario --seeds $(SEEDS) --first $(FIRST) --least 1
+
+sim-stream: $(BIN)/.test-ready
+	$(BIN)/python -m tests.sim.stream_scenario --seeds $(SEEDS) --first $(FIRST) --least 1
 
 jepsen: $(BIN)/.test-ready compile
 	$(BIN)/python -m tests.jepsen.run --minutes $(MINUTES) --seed $(SEED) --mode $(MODE) --nodes $(NODES) \
