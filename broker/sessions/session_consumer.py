@@ -21,7 +21,8 @@ from leveret.storage.messages.message import Entry
 class SessionConsumer(Consumer):
     """One consumer of a client.
 
-    credit: the number of further messages that it may hold unsettled.
+    credit: the number of further messages that it may hold unsettled. prefetch_count: the limit of
+    unsettled messages; without acknowledgements it is shown only.
     served: the time of its last messages among the session's consumers, if these share a limit.
     """
 
@@ -60,7 +61,7 @@ class SessionConsumer(Consumer):
         self.session = session
         self.queue = queue
         self.arguments = arguments
-        self.prefetch_count = 0 if no_ack else session.prefetch_count
+        self.prefetch_count = session.prefetch_count
         self.served = 0
         self.credit = self._credit_max()
         self._shares_limit = queue.kind.has_global_qos
@@ -69,7 +70,8 @@ class SessionConsumer(Consumer):
         return f"<{type(self).__name__} {self.tag!r} of {self.queue!r}>"
 
     def _credit_max(self) -> int:
-        return self.prefetch_count or self.queue.kind.credit_max or UNLIMITED
+        prefetch_count = 0 if self.no_ack else self.prefetch_count
+        return prefetch_count or self.queue.kind.credit_max or UNLIMITED
 
     def _timeout_ms(self) -> int | None:
         own = self.timeout_ms

@@ -197,7 +197,8 @@ def full_figures(now: MachineFigures, declared_at_s: float, node: str, wall_ms: 
         counts=coarse_counts(now),
         storage=StorageCounts(
             now.ready, now.ready_bytes, now.unacked, now.unacked_bytes, count, octets,
-            now.ready, now.ready_bytes,
+            paged_out=now.ready, paged_out_bytes=now.ready_bytes, unacked_paged_out=now.unacked,
+            unacked_paged_out_bytes=now.unacked_bytes,
         ),
         declared_at_s=declared_at_s,
         consumer_capacity=with_room / len(consumers) if consumers else 0,

@@ -196,9 +196,15 @@ class GroupKind(ReplicatedKind, Generic[Q]):
         """The members of a queue from the knowledge of this node, as JSON."""
         declared = self.declared[queue.placement.identity]
         running = self.answering(self._cluster.running)
-        is_stuck = declared.stuck_since_ms < 0
+        lost, is_stuck = declared.lost_by_others, declared.stuck_since_ms < 0
         shown = raft(
-            record, declared.use, declared.member, declared.lacked, running, is_stuck=is_stuck
+            record,
+            declared.use,
+            declared.member,
+            declared.lacked,
+            running,
+            lost,
+            is_stuck=is_stuck,
         )
         return {"raft": shown}
 

@@ -38,6 +38,7 @@ def raft(
     member: GroupMember | None,
     lacked: Lacked,
     running: Set[str],
+    lost: Set[str],
     *,
     is_stuck: bool,
 ) -> dict[str, Any]:
@@ -45,13 +46,15 @@ def raft(
 
     lacked: the messages that are only in entries after one, and their bytes, if this node leads.
 
-    is_stuck: too many members are lost for a leader.
+    lost: other members that are damaged, or that their nodes have not found. is_stuck: too many of
+    them for a leader.
     """
     shown = {one.name: _unknown(one.node, running) for one in record.members}
     reason = "" if use.leader else NOT_LED if record.members else UNREADABLE
     if member is not None and member.me in shown:
         found = status(member.raft)
-        reason = reason and (MOST_LOST if is_stuck else _why(found) or reason)
+        if reason and not member.damage:
+            reason = MOST_LOST if is_stuck else _why_none_leads(member, found, lost) or reason
         shown[member.me] |= _own(member, found)
         if member.raft.leading is not None:
             for one in found.progress:
@@ -136,6 +139,21 @@ def _membership(member: str, configuration: Configuration) -> str | None:
         Membership.NON_VOTER: configuration.non_voters,
     }
     return next((kind.value for kind, members in kinds.items() if member in members), None)
+
+
+def _why_none_leads(member: GroupMember, found: MemberStatus, lost: Set[str]) -> str:
+    """Why a queue has no leader, as far as a member knows it; empty if it knows one."""
+    voters, reachable = found.configuration.voters, member.raft.state.reachable
+    damaged = [node_of(one) for one in voters if one in lost]
+    away = [
+        node_of(one)
+        for one in voters
+        if one != member.me and one not in lost and one not in reachable
+    ]
+    if not damaged or 2 * (len(voters) - len(damaged) - len(away)) > len(voters):
+        return _why(found)
+    reason = f"a majority of the voters is needed, and these are damaged: {', '.join(damaged)}"
+    return reason + (f"; these cannot be reached: {', '.join(away)}" if away else "")
 
 
 def _why(found: MemberStatus) -> str:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from leveret.broker.registry.stored import declared_ids
+from leveret.cluster.quorum.machine.commands import message_count
 from leveret.storage.check.check import DeclaredIds, StoreReport, check_store
 from leveret.storage.check.check_metadata import check_metadata, repair_metadata
 from leveret.storage.check.check_segments import FileReport
@@ -64,7 +65,8 @@ def _check_both(
     directory: Path, progress: Callable[[int, int], None]
 ) -> tuple[Definitions, StoreReport]:
     definitions = check_metadata(directory)
-    return definitions, check_store(directory, _declared(definitions), progress)
+    declared = _declared(definitions)
+    return definitions, check_store(directory, declared, progress, message_count)
 
 
 def _declared(definitions: Definitions) -> DeclaredIds | None:

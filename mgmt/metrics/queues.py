@@ -115,7 +115,7 @@ def _state(status: QueueStatus) -> tuple[float, ...]:
     counts, storage, capacity = status.counts, status.storage, status.consumer_capacity
     return (
         counts.ready, counts.unacked, counts.messages, counts.consumers, capacity, capacity,
-        status.memory_bytes, storage.ram, storage.ram_bytes, storage.ready_ram, storage.unacked,
+        status.memory_bytes, storage.ram, storage.ram_bytes, storage.ready_ram, storage.unacked_ram,
         storage.persistent + counts.dlx + counts.delayed,
         storage.persistent_bytes + status.dlx_bytes,
         storage.ready_bytes + storage.unacked_bytes + status.dlx_bytes,

@@ -8,6 +8,7 @@ from typing import Any
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.json_form import text
 from leveret.broker.queues.contract.queue_factory import PeekedMessage
+from leveret.cluster.replicated_queues.member_states import NOT_LED
 from leveret.mgmt.views.to_json import properties_to_json
 
 PAYLOAD_BYTES_MAX = 64
@@ -32,6 +33,8 @@ def add_part(shown: dict[str, Any], part: dict[str, Any], node: str) -> None:
             member["lag"] = other["lag"]
     if part["leader"] is not None and part["term"] >= shown["term"]:
         shown |= {name: part[name] for name in ("leader", "term", "reason")}
+    elif shown["reason"] == NOT_LED and part["leader"] is None:
+        shown["reason"] = part["reason"]
 
 
 def peeked_message(peeked: PeekedMessage) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from leveret.storage.check.check_groups import GroupsCheck
+from leveret.storage.check.check_groups import GroupsCheck, MessagesIn
 from leveret.storage.check.check_segments import (
     MESSAGES,
     BodiesCheck,
@@ -88,31 +88,36 @@ def check_store(
     directory: Path,
     declared: DeclaredIds | None = None,
     progress: Progress = lambda done, total: None,
+    messages_in: MessagesIn = lambda entry: 0,
 ) -> StoreReport:
     """Read all files. Raises StoreError if an existing file cannot be read.
 
-    progress: called with the bytes read so far and in total.
+    progress: called with the bytes read so far and in total. messages_in: counts the messages in an
+    entry of a group.
 
     declared: if None, all queues that have files or log records count as declared.
     """
-    return _Check(directory, declared, progress).run()
+    return _Check(directory, declared, progress, messages_in).run()
 
 
 class _Check:
-    def __init__(self, directory: Path, declared: DeclaredIds | None, progress: Progress) -> None:
+    def __init__(
+        self, directory: Path, declared: DeclaredIds | None, progress: Progress,
+        messages_in: MessagesIn,
+    ) -> None:  # fmt: skip
         self._directory = directory
         self._declared = declared
         self._progress = progress
         self._disk = Disk()
         self._bodies = BodiesCheck(self._disk, directory / BODIES)
         self._records = _QueueRecords()
-        self._groups = GroupsCheck(self._disk, directory / QUORUM)
+        self._groups = GroupsCheck(self._disk, directory / QUORUM, messages_in)
         files = [directory.glob(pattern) for pattern in (f"{LOG}/*.log", f"{QUEUES}/*/*.segment")]
         self._total = sum(self._disk.size(path) for found in files for path in found)
         self._done = 0
 
     def run(self) -> StoreReport:
-        readers: list[RecordReader] = [self._records, self._groups.recovery, _OtherRecords()]
+        readers: list[RecordReader] = [self._records, self._groups, _OtherRecords()]
         reader = LogReader(self._directory / LOG, self._disk, readers)
         try:
             reader.read(lambda done, _: self._progress(done, self._total))
@@ -138,6 +143,8 @@ class _Check:
         damage = dict(reader.damage)
         for file in reader.files:
             counts = self._records.counts.get(file.number, {MESSAGES: 0})
+            for what, count in self._groups.counts.get(file.number, {}).items():
+                counts[what] = counts.get(what, 0) + count
             if reader.was_closed and file is reader.files[-1]:
                 counts["closed cleanly"] = 1
             size = self._disk.size(file.path)

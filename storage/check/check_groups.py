@@ -1,37 +1,64 @@
 """Checking the entries of Raft groups: the rows, and the log files that are kept for their entries.
 
 The same code as at a restart reads the rows and the log's records (group_recovery.py). Each entry
-that the rows place in a kept file is read. Leftovers of a round that a crash has cut are not
+that the rows place in a kept file is read. A function of the caller counts the messages in it, as
+only the owner of a group can decode an entry. Leftovers of a round that a crash has cut are not
 needed: names of kept files that no row refers to, and those of files that the log still has.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from leveret.storage.check.check_segments import FileReport, unneeded
+from leveret.storage.check.check_segments import MESSAGES, FileReport, unneeded
 from leveret.storage.disk.disk import Disk
 from leveret.storage.group_log.entry_blocks import Block
-from leveret.storage.group_log.group_records import is_intact
+from leveret.storage.group_log.group_records import CRC_BYTES, decode_group_record, is_intact
 from leveret.storage.group_log.group_recovery import GroupRecovery
 from leveret.storage.group_log.kept_files import kept_numbers, kept_path
 from leveret.storage.group_log.rows import Rows
+from leveret.storage.log.log_files import LogFile
+from leveret.storage.messages.formats import Record
 
 GROUPS, ENTRIES = "members of quorum queues", "entries of quorum queues"
 
 
-class GroupsCheck:
-    """Checks the files of groups in a directory. recovery: has to be given the log's records."""
+MessagesIn = Callable[[bytes], int]
+"""The number of messages in an entry; 0 if there are none, or it is damaged."""
 
-    def __init__(self, disk: Disk, directory: Path) -> None:
+
+class GroupsCheck:
+    """Checks the files of groups in a directory, and is a `RecordReader` of the log's records.
+
+    counts: the entries and messages of groups in each log file, by its number.
+    """
+
+    removing_kinds = GroupRecovery.removing_kinds
+
+    def __init__(self, disk: Disk, directory: Path, messages_in: MessagesIn) -> None:
         self._disk = disk
+        self._messages_in = messages_in
+        self.counts: dict[int, dict[str, int]] = {}
         self._directory = directory
         self._rows = Rows(directory, disk)
-        self.recovery = GroupRecovery(self._rows, changes_files=False)
+        self._recovery = GroupRecovery(self._rows, changes_files=False)
+        self.kinds = self._recovery.kinds
+
+    def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
+        """Accept and count a record. Returns a description of damage in it, or None."""
+        counts = self.counts.setdefault(file.number, {MESSAGES: 0, ENTRIES: 0})
+        place = record.body_offset
+        for item in decode_group_record(record, self._recovery.records.name)[1]:
+            for size in item.sizes:
+                place += CRC_BYTES
+                counts[ENTRIES] += 1
+                counts[MESSAGES] += self._messages_in(data[place : place + size])
+                place += size
+        return self._recovery.recover(file, data, record)
 
     def reports(self, oldest_log: int) -> Iterator[FileReport]:
         """The reports of all files, after the log was read. oldest_log: its first file."""
-        self.recovery.end()
-        groups = self.recovery.groups.values()
+        self._recovery.end()
+        groups = self._recovery.groups.values()
         if groups or self._rows.keys:
             problems = self._rows.problems + [
                 f"the member of group {state.group} cannot be used: {state.damage}"
@@ -58,11 +85,11 @@ class GroupsCheck:
             problem = f"{path} is missing: {count} entries of quorum queues are lost"
             return FileReport(path, 0, {}, [problem])
         data = self._disk.read_all(path)
-        damaged = [
-            offset
-            for block in blocks
-            for offset, size in zip(block.offsets, block.sizes, strict=True)
-            if not is_intact(data, offset, size)
-        ]
+        damaged, messages = [], 0
+        for block in blocks:
+            for offset, size in zip(block.offsets, block.sizes, strict=True):
+                messages += self._messages_in(data[offset : offset + size])
+                if not is_intact(data, offset, size):
+                    damaged.append(offset)
         problems = [f"{path} has a damaged entry at offset {offset}" for offset in sorted(damaged)]
-        return FileReport(path, len(data), {ENTRIES: count}, problems)
+        return FileReport(path, len(data), {MESSAGES: messages, ENTRIES: count}, problems)

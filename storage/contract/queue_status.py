@@ -21,7 +21,8 @@ class StorageCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The numbers of messages that a queue holds, by place.
 
     paged_out: ready messages that are on disk only. disk_reads, disk_writes: messages read from
-    segments and written to them since the start.
+    segments and written to them since the start. unacked_paged_out: unacknowledged messages that
+    are on disk only.
     """
 
     ready: int = 0
@@ -34,6 +35,8 @@ class StorageCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     paged_out_bytes: int = 0
     disk_reads: int = 0
     disk_writes: int = 0
+    unacked_paged_out: int = 0
+    unacked_paged_out_bytes: int = 0
 
     @property
     def ready_ram(self) -> int:
@@ -41,21 +44,27 @@ class StorageCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return self.ready - self.paged_out
 
     @property
+    def unacked_ram(self) -> int:
+        """The number of unacknowledged messages in memory."""
+        return self.unacked - self.unacked_paged_out
+
+    @property
     def ram(self) -> int:
         """The number of messages in memory."""
-        return self.ready - self.paged_out + self.unacked
+        return self.ready_ram + self.unacked_ram
 
     @property
     def ram_bytes(self) -> int:
         """The bytes of messages in memory."""
-        return self.ready_bytes - self.paged_out_bytes + self.unacked_bytes
+        ready_bytes = self.ready_bytes - self.paged_out_bytes
+        return ready_bytes + self.unacked_bytes - self.unacked_paged_out_bytes
 
     def named(self) -> dict[str, int]:
         """The counts by RabbitMQ's names."""
         return {
             "messages_ram": self.ram,
             "messages_ready_ram": self.ready_ram,
-            "messages_unacknowledged_ram": self.unacked,
+            "messages_unacknowledged_ram": self.unacked_ram,
             "messages_persistent": self.persistent,
             "message_bytes": self.ready_bytes + self.unacked_bytes,
             "message_bytes_ready": self.ready_bytes,

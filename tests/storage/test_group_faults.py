@@ -7,6 +7,7 @@ import random
 import pytest
 
 from leveret.storage.check.check import check_store
+from leveret.storage.check.check_segments import MESSAGES
 from leveret.storage.disk.disk import Disk, StoreError
 from leveret.storage.group_log.entry_reader import EntryDamaged
 from leveret.storage.group_log.kept_files import kept_numbers
@@ -113,6 +114,19 @@ async def test_a_damaged_entry_of_a_kept_file_is_found_when_it_is_read(tmp_path)
     await node.stop()
     (problem,) = check_store(tmp_path).problems
     assert f"{path} has a damaged entry at offset" in problem
+
+
+async def test_a_check_counts_the_messages_of_groups_in_all_files(tmp_path):
+    node = await filled(tmp_path)
+    in_log = {block.file for state in node.log.groups.values() for block in state.blocks}
+    assert in_log - set(kept_numbers(node.disk, tmp_path / "quorum"))
+    await node.stop()
+    report = check_store(tmp_path, messages_in=lambda entry: entry.startswith(b"group 1"))
+    counts = {file.path.parent.name: 0 for file in report.files}
+    for file in report.files:
+        counts[file.path.parent.name] += file.counts.get(MESSAGES, 0)
+    assert counts["log"] > 0
+    assert counts["quorum"] > 0
 
 
 async def test_a_damaged_entry_of_the_log_costs_its_group(tmp_path):

@@ -95,7 +95,8 @@ class ClientConsumer(Subscription):
         self.consumer = consumer
         self._request = request
         figures: ConsumerFigures = consumer.figures(UP)
-        self._credit = figures.prefetch_count or CREDIT_MAX
+        prefetch_count = 0 if consumer.no_ack else figures.prefetch_count
+        self._credit = prefetch_count or CREDIT_MAX
         self._details = queue_frames.encode(figures)
         self._priority = max(-PRIORITY_MAX, min(consumer.priority, PRIORITY_MAX))
         self._is_cancelled = self._is_told = False

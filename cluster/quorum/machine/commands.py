@@ -337,6 +337,15 @@ def decode_entry(entry: bytes) -> Entry:
     return Entry(now_ms, command, end)
 
 
+def message_count(entry: bytes) -> int:
+    """The number of messages in an entry; 0 if it is damaged."""
+    try:
+        command = decode_entry(entry).command
+    except CommandError:
+        return 0
+    return sum(command.runs[::RUN_FIELDS]) if isinstance(command, Enqueue | TakeOver) else 0
+
+
 def _check_runs(runs: list[int]) -> None:
     """Check the runs of a publish. Raises CommandError."""
     if not runs or len(runs) % RUN_FIELDS or 0 in runs[::RUN_FIELDS]:

@@ -24,6 +24,7 @@ def shown(options, returns=1):
     use.queue.ask_status(answer)
     status = answer.result().status
     assert status.counts.messages == 4
+    assert (status.storage.ram, status.storage.ram_bytes) == (0, 0)
     return quorum_fields(status.quorum, status.counts.delayed), use.vhost.clock.now_ms()
 
 

@@ -141,6 +141,15 @@ def test_a_consumer_without_acks_settles_what_it_was_given(use, queue):
     assert use.figures.unacked == 1
 
 
+def test_a_prefetch_limit_does_not_apply_without_acks(use, queue):
+    consumer = use.consuming(LimitedConsumer(prefetch=1, no_ack=True))
+    consumer.credit = 3
+    publish(queue, b"1", b"2", b"3")
+    use.settle()
+    assert consumer.bodies == [b"1", b"2", b"3"]
+    assert use.figures.consumers[0].credit > 1
+
+
 def test_a_cancelled_consumer_gets_first_what_was_published_before(use, queue):
     consumer = use.consuming(LimitedConsumer())
     publish(queue, b"1", b"2")

@@ -34,6 +34,7 @@ from leveret.cluster.quorum.machine.commands import (
     enqueued_runs,
     entry_of,
     intervals_of,
+    message_count,
     runs_of,
 )
 
@@ -98,6 +99,12 @@ def test_a_publish_has_messages(runs):
 def test_only_a_publish_has_messages():
     with pytest.raises(CommandError, match="a Purge for a quorum queue has 4 bytes after it"):
         decode_command(encode_command(Purge(7, 2, 0), b"body"))
+
+
+def test_the_messages_of_an_entry_are_counted():
+    entries = [entry_of(encode_command(Enqueue(7, 2, 0, runs_of(RUNS))), 5)]
+    entries += [entry_of(encode_command(Tick()), 5), b"damaged"]
+    assert [message_count(entry) for entry in entries] == [4, 0, 0]
 
 
 def test_a_sender_joins_with_its_first_command():
