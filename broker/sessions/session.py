@@ -12,7 +12,6 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from mypy_extensions import mypyc_attr
@@ -257,11 +256,11 @@ class Session:
         self.stop()
         consumers = deque(self.consumers.values())
         self.consumers.clear()
-        count, unsettled = len(self.unacked), self.unacked.hand_over()
+        unacked, self.unacked = self.unacked, UnackedMessages()
+        count = len(unacked)
         transaction, self.transaction = self.transaction, None
         if transaction is not None:
             count += transaction.settled_count
-            unsettled = chain(unsettled, transaction.hand_over())
             transaction.settled = _no_listener
         # An auto-delete queue is deleted with its last consumer. The messages that this session
         # holds of it are lost then, as in RabbitMQ, so they need not be requeued first.
@@ -273,7 +272,7 @@ class Session:
                 pass
         self.counts.given_back += count
         if count:
-            steps = giving_back(unsettled, partial(self.give_back, channel_ended=True))
+            steps = self._giving_back(unacked, transaction)
             LongWork(self.vhost.turns, f"giving back what {self!r} held", steps).start()
         if transaction is not None:
             steps = transaction.dropping_publishes()
@@ -301,6 +300,14 @@ class Session:
                 consumer.queue.cancel(consumer, channel_ended=True)
             yield CANCEL_WORK
         self.report_closed(count)
+
+    def _giving_back(
+        self, unacked: UnackedMessages, transaction: Transaction | None
+    ) -> Iterator[int]:
+        """The session has ended: requeue what it held, in steps, in the order of delivery tags."""
+        if transaction is not None:
+            yield from unacked.putting_back(transaction.hand_over(), self.next_delivery_tag)
+        yield from giving_back(unacked.hand_over(), partial(self.give_back, channel_ended=True))
 
     def report_closed(self, consumer_count: int) -> None:
         """Notify of the end of the session. consumer_count: the consumers that ended with it."""

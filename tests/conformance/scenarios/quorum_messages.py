@@ -418,6 +418,21 @@ def transactions(ctx, channel):
 
 
 @scenario
+def rejected_in_a_transaction_of_a_channel_that_closes(ctx, channel):
+    """What was rejected and not committed comes back in its place among the other messages."""
+    queue = filled(ctx, channel, "a", "b", "c")
+    held = ctx.channel()
+    held.tx_select()
+    first, second = (ctx.await_get(held, queue) for _ in range(2))
+    held.basic_reject(second["delivery_tag"], requeue=False)
+    held.basic_reject(first["delivery_tag"], requeue=False)
+    ctx.await_get(held, queue)
+    held.close()
+    ctx.await_message_count(channel, queue, 3)
+    return rest(ctx, queue)
+
+
+@scenario
 def queue_that_is_not_used_expires(ctx, channel):
     """x-expires removes it, after a tick of five seconds at most."""
     queue = quorum_queue(ctx, channel, expires=500)
