@@ -142,7 +142,7 @@ def _membership(member: str, configuration: Configuration) -> str | None:
 
 
 def _why_none_leads(member: GroupMember, found: MemberStatus, lost: Set[str]) -> str:
-    """Why a queue has no leader, as far as a member knows it; empty if it knows one."""
+    """Why a queue has no leader, by the knowledge of a member; empty if it knows one."""
     voters, reachable = found.configuration.voters, member.raft.state.reachable
     damaged = [node_of(one) for one in voters if one in lost]
     away = [
