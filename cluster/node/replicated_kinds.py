@@ -35,7 +35,8 @@ def _quorum_queues(parts: NodeParts) -> ReplicatedKind:
 
 def _streams(parts: NodeParts) -> ReplicatedKind:
     streams = None if parts.store is None else parts.store.streams
-    return StreamQueues(parts.node, parts.services, parts.links, streams, parts.cluster)
+    node = parts.node._replace(given=parts.services.counts.given_by_streams)
+    return StreamQueues(node, parts.services, parts.links, streams, parts.cluster)
 
 
 KINDS: list[Callable[[NodeParts], ReplicatedKind]] = [_quorum_queues, _streams]

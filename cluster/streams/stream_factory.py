@@ -5,7 +5,7 @@ from typing import Protocol
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
-from leveret.broker.queues.stream_kind import STREAM_QUEUE
+from leveret.broker.queues.stream_kind import STREAM_QUEUE, STREAM_QUEUE_OF_4
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
 from leveret.cluster.replicated_queues.group_factory import GroupFactory, GroupsOfKind, Nodes
@@ -25,7 +25,8 @@ class StreamFactory(GroupFactory[StreamQueueClient]):
     """Makes streams."""
 
     def __init__(self, node: OwnNode, nodes: Nodes, streams: Streams) -> None:
-        super().__init__(STREAM_QUEUE, StreamQueueClient, node.name, nodes, streams)
+        kind = STREAM_QUEUE if node.shows_zero else STREAM_QUEUE_OF_4
+        super().__init__(kind, StreamQueueClient, node.name, nodes, streams)
         self._own_node = node
         self._streams = streams
 

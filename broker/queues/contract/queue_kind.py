@@ -70,8 +70,8 @@ class QueueKind:
     removes_messages: an ack removes a message. Otherwise the queue is a log: each consumer reads it
     from an offset on, within a prefetch limit, and operations that take messages out or give them
     back are refused.
-    is_as_rabbitmq_4: refusals have the texts of RabbitMQ 4, and to reject a message of a log counts
-    as an ack.
+    is_as_rabbitmq_4: consumers are refused with the texts of RabbitMQ 4, and to reject a message of
+    a log counts as an ack.
     """
 
     name: str
@@ -158,15 +158,17 @@ class QueueKind:
             shown = f"{self.name} {what}" if self.is_as_rabbitmq_4 else f"'{what}'"
             raise precondition_failed(f"consumer prefetch count is not set for {shown}")
         if no_ack:
-            self._require_removal("automatic acknowledgement", queue, vhost)
+            queues = "" if self.is_as_rabbitmq_4 else "queues "
+            self._require_removal("automatic acknowledgement", queue, vhost, queues)
         if global_prefetch and not self.has_global_qos:
             raise not_implemented(f"{what} does not support global qos")
 
-    def _require_removal(self, operation: str, queue: str, vhost: str) -> None:
+    def _require_removal(
+        self, operation: str, queue: str, vhost: str, queues: str = "queues "
+    ) -> None:
         """Raise 540 for an operation if messages stay in the queue."""
         if not self.removes_messages:
             what = resource(QUEUE, queue, vhost)
-            queues = "" if self.is_as_rabbitmq_4 else "queues "
             raise not_implemented(f"{operation} not supported by {self.name} {queues}{what}")
 
 

@@ -22,6 +22,8 @@ from leveret.cluster.streams.client.stream_readers import StreamReaders
 
 MESSAGES_AT_ONCE: Final = 512
 """How many messages are given to a consumer at a time at most."""
+MESSAGE_WORK: Final = 8
+"""The work of a message that is decoded and delivered (broker/runtime/turns.py)."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -103,11 +105,12 @@ class StreamConsumer:
                 chunk = self._chunk = ChunkEntries(
                     self._stream.entry_reader, chunks[0], self._first
                 )
-            self._give(chunk, min(room, MESSAGES_AT_ONCE))
+            count = min(room, MESSAGES_AT_ONCE)
+            turns.work_left -= MESSAGE_WORK * count
+            self._give(chunk, count)
             if turns.work_left <= 0:
                 self._stream.hand_over_later(self)
                 return
-            turns.work_left -= 1
 
     def _give(self, chunk: ChunkEntries, count: int) -> None:
         try:

@@ -119,8 +119,11 @@ def test_operations_that_a_kind_does_not_support_are_refused(check, text):
 def test_streams_of_rabbitmq_4_have_its_texts_and_take_rejects():
     STREAM_QUEUE_OF_4.check_reject("q", "/")
     with pytest.raises(ConnectionFault) as refused:
-        STREAM_QUEUE_OF_4.check_get("q", "/")
-    assert refused.value.explanation == "basic.get not supported by stream queue 'q' in vhost '/'"
+        STREAM_QUEUE_OF_4.check_consumer(True, 1, False, "q", "/")
+    assert (
+        refused.value.explanation
+        == "automatic acknowledgement not supported by stream queue 'q' in vhost '/'"
+    )
     with pytest.raises(ChannelFault) as without_limit:
         STREAM_QUEUE_OF_4.check_consumer(False, 0, False, "q", "/")
     assert without_limit.value.explanation == (
