@@ -2,6 +2,7 @@
 
 import pytest
 
+from leveret.storage.disk.disk import Disk, DiskFull
 from tests.patience import until
 from tests.unit.cluster.groups.grouped_nodes import NAMES
 from tests.unit.cluster.streams.stream_nodes import StreamClient, StreamNodes
@@ -140,3 +141,34 @@ async def test_terms_and_members_survive_the_files_of_the_nodes_log(tmp_path):
         await published(StreamClient(nodes.by_name[A], 1, sender=2), [b"later"])
         await nodes.equal([1])
         assert nodes.messages(1) == [[*BODIES, b"later"]] * 3
+
+
+class FailingDisk(Disk):
+    """A disk on which streams cannot be written while `fails` is set."""
+
+    fails = False
+
+    def write(self, descriptor, path, data, offset):
+        if self.fails and "logs" in path.parts:
+            raise DiskFull(f"{path} cannot be written")
+        super().write(descriptor, path, data, offset)
+
+
+async def test_a_leader_whose_disk_is_full_confirms_what_two_others_have(tmp_path):
+    disks = {name: FailingDisk() for name in NAMES}
+    async with StreamNodes(tmp_path, disks=disks) as nodes:
+        await nodes.create([1])
+        client = StreamClient(nodes.by_name[A], 1)
+        await published(client, BODIES[:10])
+        leader = nodes.leader(1)
+        disks[leader.name].fails = True
+        await published(client, BODIES[10:20])
+        other = next(name for name in NAMES if name != leader.name)
+        disks[other].fails = True
+        client.publish(b"waits")
+        await until(lambda: nodes.by_name[other].store.streams.streams[1].problem is not None)
+        assert not client.is_done
+        disks[leader.name].fails = disks[other].fails = False
+        await published(client, BODIES[20:])
+        await nodes.equal([1])
+        assert nodes.messages(1) == [[*BODIES[:20], b"waits", *BODIES[20:]]] * 3
