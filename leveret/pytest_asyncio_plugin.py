@@ -32,6 +32,15 @@ async def async_amqp_virtual_clock_broker(
         yield broker
 
 
+@pytest_asyncio.fixture
+async def async_amqp_stream_broker(
+    amqp_broker_options: dict[str, Any],
+) -> AsyncIterator["EmbeddedBroker"]:
+    """A fresh broker in the test's event loop that also serves clients of the stream protocol."""
+    async for broker in _serve({**amqp_broker_options, "streams": True}):
+        yield broker
+
+
 async def _serve(options: dict[str, Any]) -> AsyncIterator["EmbeddedBroker"]:
     from leveret.testing import EmbeddedBroker  # noqa: PLC0415
 

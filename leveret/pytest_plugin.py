@@ -3,9 +3,10 @@
 amqp_broker: a broker for one test, in its own thread (`leveret.testing.ThreadedBroker`).
 amqp_url: the broker's URL, with the default user and virtual host.
 amqp_virtual_clock_broker: the same with a clock that only `advance` moves.
+amqp_stream_broker: with a listener for clients of RabbitMQ's stream protocol, on `stream_port`.
 amqp_session_broker: one for the whole test run.
-async_amqp_broker, async_amqp_virtual_clock_broker: in the test's event loop, where pytest-asyncio
-is installed (pytest_asyncio_plugin.py).
+async_amqp_broker, async_amqp_virtual_clock_broker, async_amqp_stream_broker: in the test's event
+loop, where pytest-asyncio is installed (pytest_asyncio_plugin.py).
 amqp_broker_options: the arguments of all these brokers; a project defines its own.
 
 Pytest imports this module in every run of an environment, also where no test uses a broker. The
@@ -46,6 +47,12 @@ def amqp_broker(amqp_broker_options: dict[str, Any]) -> Iterator["ThreadedBroker
 def amqp_virtual_clock_broker(amqp_broker_options: dict[str, Any]) -> Iterator["ThreadedBroker"]:
     """A fresh broker whose clock stands still until `advance` is called."""
     yield from _serve({**amqp_broker_options, "virtual_clock": True})
+
+
+@pytest.fixture
+def amqp_stream_broker(amqp_broker_options: dict[str, Any]) -> Iterator["ThreadedBroker"]:
+    """A fresh broker that also serves clients of the stream protocol."""
+    yield from _serve({**amqp_broker_options, "streams": True})
 
 
 @pytest.fixture(scope="session")

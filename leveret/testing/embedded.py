@@ -44,6 +44,8 @@ class EmbeddedBroker:
     port: instead of a free one. virtual_clock: time stands still until `advance` is called.
     definitions: what is declared at the start, as the content of a definitions file or its path.
     management_port: of the HTTP API and the web pages; 0 for a free one, None for no management.
+    streams: listen for clients of RabbitMQ's stream protocol, too, on a free port (`stream_port`).
+    Without it, clients of AMQP 0-9-1 can use streams.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class EmbeddedBroker:
         virtual_clock: bool = False,
         definitions: GivenDefinitions | None = None,
         management_port: int | None = None,
+        streams: bool = False,
     ) -> None:
         if not isinstance(config, Config | None):
             raise TypeError(
@@ -64,7 +67,7 @@ class EmbeddedBroker:
         self._clock = VirtualClock() if virtual_clock else None
         self._serving = Serving(
             config or Config(), self._make_broker,
-            port=port, definitions=definitions, management_port=management_port,
+            port=port, definitions=definitions, management_port=management_port, streams=streams,
         )  # fmt: skip
 
     def _make_broker(self) -> Broker:
@@ -115,6 +118,7 @@ class EmbeddedBroker:
         virtual_clock: bool = False,
         definitions: GivenDefinitions | None = None,
         management_port: int | None = None,
+        streams: bool = False,
     ) -> "ThreadedBroker":
         """A broker in a thread of its own, for synchronous clients. The arguments are the same."""
         embedded = cls(
@@ -123,6 +127,7 @@ class EmbeddedBroker:
             virtual_clock=virtual_clock,
             definitions=definitions,
             management_port=management_port,
+            streams=streams,
         )
         embedded._serving.how_to_start = THREAD_START
         return ThreadedBroker(embedded)
@@ -167,6 +172,14 @@ class EmbeddedBroker:
         Raises RuntimeError if it does not run, or without management.
         """
         return self._serving.management_url
+
+    @property
+    def stream_port(self) -> int:
+        """The port for clients of the stream protocol.
+
+        Raises RuntimeError if it does not run, or without `streams=True`.
+        """
+        return self._serving.stream_port
 
     def _vhost(self, asked: str, name: str) -> VirtualHost:
         vhosts = self._serving.running(asked).services.vhosts
@@ -393,6 +406,11 @@ class ThreadedBroker:
     def management_url(self) -> str:
         """`http://127.0.0.1:PORT`: of the web pages; the HTTP API is below `/api`."""
         return self._ask(lambda: self._embedded.management_url)
+
+    @property
+    def stream_port(self) -> int:
+        """The port for clients of the stream protocol."""
+        return self._ask(lambda: self._embedded.stream_port)
 
     @property
     def published(self) -> list[RecordedMessage]:

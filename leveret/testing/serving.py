@@ -9,8 +9,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
-from leveret.broker.config import Config, Listener, SettingError
+from leveret.broker.config import Config, Listener, SettingError, StreamSettings
 from leveret.broker.node.broker import Broker
+from leveret.broker.protocols.stream.connection import STREAM
 from leveret.testing.initial_definitions import GivenDefinitions, import_definitions
 
 LOOPBACK = "127.0.0.1"
@@ -32,10 +33,13 @@ class Serving:
         port: int,
         definitions: GivenDefinitions | None,
         management_port: int | None,
+        streams: bool,
     ) -> None:
         self.config = replace(
             config, tcp=replace(config.tcp, listeners=(Listener(LOOPBACK, port),))
         )
+        if streams:
+            self.config = replace(self.config, stream=_stream_settings(config.stream))
         self.how_to_start = ASYNC_START
         self._make_broker = make_broker
         self._fixed_port = port
@@ -117,6 +121,16 @@ class Serving:
         return self._fixed_port or self.running(asked).listening_on[0].port
 
     @property
+    def stream_port(self) -> int:
+        """The port of the stream protocol. Raises RuntimeError without streams."""
+        if not self.config.stream.listeners:
+            raise RuntimeError(
+                "`stream_port` was asked of an embedded broker without a listener for streams: "
+                "create it with streams=True"
+            )
+        return self.running("stream_port").listeners.of(STREAM)[0].port
+
+    @property
     def management_url(self) -> str:
         """`http://127.0.0.1:PORT`. Raises RuntimeError without management."""
         if self._management_port is None:
@@ -127,6 +141,14 @@ class Serving:
         self.running("management_url")
         assert self._management_listener is not None, "management runs as long as the broker"
         return f"http://{self._management_listener}"
+
+
+def _stream_settings(given: StreamSettings) -> StreamSettings:
+    """A free port of the loopback interface, which clients are told, too."""
+    return replace(
+        given, listeners=(Listener(LOOPBACK, 0),), tls_listeners=(), advertised_host=LOOPBACK,
+        advertised_port=0,
+    )  # fmt: skip
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -24,23 +24,16 @@ from rstream import (
     amqp_decoder,
 )
 
-from leveret.broker.config import Config, Listener, StreamSettings
-from leveret.broker.queues.contract.queue_kinds import INSTALLED
-from leveret.testing.embedded import EmbeddedBroker
-from tests.fakes.stream_queue import STREAMS
+from leveret.testing import EmbeddedBroker
 from tests.patience import PATIENCE_SECONDS
-
-LOOPBACK = "127.0.0.1"
-CONFIG = Config(stream=StreamSettings(listeners=(Listener(LOOPBACK, 0),), advertised_host=LOOPBACK))
 
 
 @pytest.fixture
-async def client(monkeypatch):
+async def client():
     """The arguments of producers and consumers of a broker with streams in memory."""
-    monkeypatch.setitem(INSTALLED.own, "stream", lambda: STREAMS)
-    async with EmbeddedBroker(CONFIG) as embedded:
-        port = embedded.broker.listeners.of("stream")[0].port
-        yield {"host": LOOPBACK, "port": port, "username": "guest", "password": "guest"}
+    async with EmbeddedBroker(streams=True) as broker:
+        where = {"host": broker.host, "port": broker.stream_port}
+        yield {**where, "username": "guest", "password": "guest"}
 
 
 @pytest.fixture

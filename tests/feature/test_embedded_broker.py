@@ -328,3 +328,48 @@ def test_records_stay_when_the_broker_is_gone():
         assert broker.queue_length("q") == 1
         connection.close()
     assert [record.body for record in broker.published] == [b"x"]
+
+
+# Streams
+
+
+def stream_of(broker, **arguments):
+    """A connection, and its channel with confirms and a stream `s`."""
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url + "?heartbeat=0"))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.queue_declare("s", durable=True, arguments={"x-queue-type": "stream", **arguments})
+    return connection, channel
+
+
+def test_a_stream_is_read_twice_and_its_records_are_kept():
+    with EmbeddedBroker.in_thread() as broker:
+        connection, channel = stream_of(broker)
+        channel.basic_publish("", "s", b"x")
+        channel.basic_qos(prefetch_count=10)
+        for _ in range(2):
+            messages = channel.consume("s", arguments={"x-stream-offset": "first"})
+            method, properties, body = next(messages)
+            assert (properties.headers, body) == ({"x-stream-offset": 0}, b"x")
+            channel.basic_ack(method.delivery_tag)
+            channel.cancel()
+        connection.close()
+    assert [record.body for record in broker.published] == [b"x"]
+    assert [record.queues for record in broker.delivered] == [("s",), ("s",)]
+
+
+def test_the_virtual_clock_ages_the_messages_of_a_stream():
+    with EmbeddedBroker.in_thread(virtual_clock=True) as broker:
+        connection, channel = stream_of(broker, **{"x-max-age": "1m"})
+        channel.basic_publish("", "s", b"x")
+        broker.advance(50)
+        assert broker.queue_length("s") == 1
+        broker.advance(20)
+        assert broker.queue_length("s") == 0
+        connection.close()
+
+
+def test_streams_have_a_port_of_their_own_which_clients_are_told():
+    with EmbeddedBroker.in_thread(streams=True) as broker:
+        assert broker.stream_port not in (0, broker.port)
+        assert broker.call(lambda it: it.config.stream.advertised_host) == broker.host

@@ -117,6 +117,8 @@ async def test_names_that_do_not_exist():
             await broker.publish(b"", "q")
         with pytest.raises(RuntimeError, match="create it with management_port=0"):
             _ = broker.management_url
+        with pytest.raises(RuntimeError, match="create it with streams=True"):
+            _ = broker.stream_port
 
 
 def test_a_port_instead_of_a_configuration():

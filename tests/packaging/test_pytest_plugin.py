@@ -45,7 +45,7 @@ def test_a_test_that_uses_a_fixture_imports_it(tmp_path):
 
 def test_the_fixtures_are_listed(tmp_path):
     listed = run_pytest(tmp_path, "--fixtures")
-    for name in ("broker", "url", "virtual_clock_broker"):
+    for name in ("broker", "url", "virtual_clock_broker", "stream_broker"):
         assert f"amqp_{name} -- " in listed
     for name in ("broker_options", "session_broker"):
         assert f"amqp_{name} [session scope] -- " in listed
@@ -54,5 +54,9 @@ def test_the_fixtures_are_listed(tmp_path):
 
 def test_the_fixtures_for_asyncio_are_listed_where_pytest_asyncio_is_used(tmp_path):
     listed = run_pytest(tmp_path, "-p", "pytest_asyncio.plugin", "--fixtures")
-    for name in ("async_amqp_broker", "async_amqp_virtual_clock_broker"):
+    for name in (
+        "async_amqp_broker",
+        "async_amqp_virtual_clock_broker",
+        "async_amqp_stream_broker",
+    ):
         assert f"{name} -- " in listed

@@ -56,19 +56,24 @@ class StreamSenders:
 
 
 class KeepOffset(Command):
-    """Stores the offset of a consumer under a name."""
+    """Stores the offset of a consumer under a name. stored: called when it is in the log."""
 
-    __slots__ = ("_name", "_offset")
+    __slots__ = ("_stored", "name", "offset")
 
-    def __init__(self, name: bytes, offset: int) -> None:
+    def __init__(self, name: bytes, offset: int, stored: Callable[["KeepOffset"], object]) -> None:
         super().__init__()
-        self._name = name
-        self._offset = offset
+        self.name = name
+        self.offset = offset
+        self._stored = stored
 
     def encode(self, sender: int, seen: int) -> bytes:
         """Encode the command."""
-        command = commands.StoreOffset(sender, self.number, self._name, self._offset)
+        command = commands.StoreOffset(sender, self.number, self.name, self.offset)
         return commands.encode_command(command)
+
+    def applied(self, result: object) -> None:
+        """The offset is in the log."""
+        self._stored(self)
 
 
 class Append(Command):

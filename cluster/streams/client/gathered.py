@@ -28,6 +28,7 @@ class Gathered:
         self._writer = writer
         self._appends: dict[bytes, Append] = {}
         self._offsets: dict[bytes, int] = {}
+        self._storing: dict[bytes, KeepOffset] = {}
 
     def publish(self, publication: Publication) -> None:
         """Append messages of AMQP 0-9-1."""
@@ -83,8 +84,16 @@ class Gathered:
             self._group.add(append)
         offsets, self._offsets = self._offsets, {}
         for name, offset in offsets.items():
-            self._group.add(KeepOffset(name, offset))
+            command = self._storing[name] = KeepOffset(name, offset, self._stored)
+            self._group.add(command)
+
+    def _stored(self, command: KeepOffset) -> None:
+        if self._storing.get(command.name) is command:
+            del self._storing[command.name]
 
     def offset_of(self, name: bytes) -> int | None:
-        """An offset that is gathered under a name, and not sent."""
-        return self._offsets.get(name)
+        """The last offset that clients of this node store under a name, if it is not in the log."""
+        if name in self._offsets:
+            return self._offsets[name]
+        command = self._storing.get(name)
+        return None if command is None else command.offset

@@ -423,7 +423,11 @@ class StreamQueueClient(Actor):
             self._turns.wake(self)
 
     def stored_offset(self, name: bytes, answer: Answer[int | None]) -> None:
-        """The offset that is stored under a name."""
+        """The offset that is stored under a name, or is being stored by clients of this node."""
+        offset = self._gathered.offset_of(name)
+        if offset is not None and not self.is_deleted:
+            answer.give(offset)
+            return
         self._ask_leader(ask_offset(name), lambda number: number, answer)
 
     def sequence(self, publisher: bytes, answer: Answer[int]) -> None:

@@ -148,6 +148,17 @@ def test_an_offset_is_stored_under_a_name(use, queue):
     assert use.asked(queue.stored_offset, b"c") == 5
 
 
+def test_an_offset_that_is_being_stored_is_the_answer(use, queue):
+    use.group.is_slow = True
+    for offset in (7, 5):
+        queue.store_offset(b"c", offset)
+        assert use.asked(queue.stored_offset, b"c") == offset
+        use.settle()
+        assert use.asked(queue.stored_offset, b"c") == offset
+    use.group.commit()
+    assert use.asked(queue.stored_offset, b"c") == 5
+
+
 def test_a_question_waits_for_a_leader(use, queue):
     use.group.lose_leader()
     answers = []
