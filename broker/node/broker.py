@@ -400,6 +400,8 @@ class Broker:
         """An exchange or a queue was deleted, or a queue has another home."""
         self._outdated_targets.note_deletion()
         self.federation.changed(kind, vhost, name)
+        if kind == QUEUE and self.clustering is not None:
+            self.clustering.queue_changed(vhost, name)
 
     # Watching
 

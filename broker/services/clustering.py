@@ -55,5 +55,8 @@ class Clustering(Protocol):
     def replacements_changed(self) -> None:
         """The replacement of a queue was decided, was made, or is given up."""
 
+    def queue_changed(self, vhost: str, name: str) -> None:
+        """A queue was deleted, or has another home."""
+
     async def stop(self) -> None:
         """The connections of clients are closed: leave the cluster's other nodes."""

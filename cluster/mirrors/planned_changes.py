@@ -20,7 +20,7 @@ import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 
-from leveret.broker.amqp.errors import Fault
+from leveret.broker.amqp.errors import Fault, precondition_failed
 from leveret.broker.declarations.values import ChangePlacement, Submit
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_kind import CLASSIC
@@ -149,6 +149,7 @@ class PlannedChanges(Actor):
         self._view = view
         self._has_copy = has_copy
         self._choose = choose
+        self._alone: set[tuple[str, str]] = set()
         self._due: dict[tuple[str, str], None] = {}
         self._asked: set[tuple[str, str]] = set()
 
@@ -156,6 +157,29 @@ class PlannedChanges(Actor):
         """The record of a queue, or its policies, have changed: check it soon."""
         self._due[vhost, name] = None
         self._turns.wake(self)
+
+    def end_mirroring(self, vhost: str, queue: QueueClient, answer: Answer[None]) -> None:
+        """Have a queue that this node leads live here alone, until it follows its policies again.
+
+        answer: refused with 406 if another node leads it.
+        """
+        self._alone.add((vhost, queue.name))
+        record = decode_record(queue.placement.record)
+        if record is None:
+            answer.give(None)
+            return
+        if record.leader is None:
+            answer.refuse(precondition_failed("it waits for a node that has its messages"))
+            return
+        change = encode(End(record.leader))
+        self._submit(
+            ChangePlacement(vhost, queue.name, queue.placement.identity, change), answer=answer
+        )
+
+    def follow_policies(self, vhost: str, name: str) -> None:
+        """A queue that lived here alone gets the mirrors that its policies want."""
+        self._alone.discard((vhost, name))
+        self.look_at(vhost, name)
 
     def look_at_all(self) -> None:
         """The view has changed, or a node is put under maintenance."""
@@ -181,9 +205,9 @@ class PlannedChanges(Actor):
     def _look(self, vhost_name: str, name: str) -> None:
         vhost = self._vhosts.get(vhost_name)
         queue = None if vhost is None else vhost.queues.get(name)
-        if vhost is None or queue is None or (vhost_name, name) in self._asked or not self._may_ask:
+        if vhost is None or queue is None or queue.kind.name != CLASSIC or not self._may_ask:
             return
-        if queue.kind.name != CLASSIC:
+        if (vhost_name, name) in self._asked or (vhost_name, name) in self._alone:
             return
         record = decode_record(queue.placement.record)
         change = self._next_change(vhost, queue, record)

@@ -265,8 +265,9 @@ class ClusterNode(LogListener):
         quorum_queues = self.kinds.find(QuorumQueues)
         assert quorum_queues is not None, "each node serves quorum queues"
         find_member = quorum_queues.groups.members.get
+        mirrors = self.mirrored_queues.planned
         self.conversions = Conversions(
-            Parts(self._services, self.rpc, queues, holds, self, find_member)
+            Parts(self._services, self.rpc, queues, holds, self, find_member, mirrors)
         )
         self.states.maintenance_changed = self._maintenance_changed
         self._is_new = not (definitions.vhosts or definitions.parameters or definitions.damaged)
@@ -508,6 +509,11 @@ class ClusterNode(LogListener):
         if self.conversions is not None:
             self.conversions.hold_decided()
             self.conversions.carry_out_decided(self.log.is_coordinator)
+
+    def queue_changed(self, vhost: str, name: str) -> None:
+        """A queue was deleted, or has another home: another node may have converted it."""
+        if self.conversions is not None:
+            self.conversions.queue_changed(vhost, name)
 
     def replacements_changed(self) -> None:
         """The replacement of a queue was decided, was made, or is given up."""

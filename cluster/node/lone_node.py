@@ -93,6 +93,9 @@ class LoneNode:
     def replacements_changed(self) -> None:
         """No queue is converted here."""
 
+    def queue_changed(self, vhost: str, name: str) -> None:
+        """No queue is converted here."""
+
     async def stop(self) -> None:
         """End all kinds."""
         for kind in self.kinds:

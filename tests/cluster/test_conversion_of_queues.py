@@ -39,6 +39,13 @@ def types(node):
     return {one["name"]: one["type"] for one in node.ctl_json("list_queues", "name", "type")}
 
 
+def mirrors_of(node, queue):
+    """How many mirrors a queue has."""
+    queues = node.ctl_json("list_queues", "name", "synchronised_slave_pids")
+    (pids,) = [one["synchronised_slave_pids"] for one in queues if one["name"] == queue]
+    return len(pids)
+
+
 def test_messages_bindings_and_policies_stay(cluster):
     a, b, c = cluster
     declare(a, "bound", x_max_length=100)
@@ -79,7 +86,8 @@ def test_many_are_converted_and_the_others_are_listed(cluster, tmp_path):
     assert "1 of 3: many-1: converted\n2 of 3: many-2: converted\n3 of 3: many-3: " in said
     assert (
         "queue 'many-3' in vhost '/' cannot be converted: it is not durable; quorum queues have no "
-        "argument x-max-priority; quorum queues have no argument x-queue-mode"
+        "argument x-max-priority; quorum queues have no argument x-queue-mode; what it was "
+        "declared with cannot be changed: declare another queue"
     ) in said
     assert "1 of 3 queues were not converted" in said
     assert "it is a quorum queue" in b.ctl("convert_queue", "many-1", *TO_QUORUM, succeeds=False)
@@ -245,9 +253,16 @@ async def connected(node):
     return await aio_pika.connect(f"amqp://guest:guest@127.0.0.1:{node.port}/")
 
 
-@pytest.mark.parametrize(("before", "after"), [("classic", "quorum"), ("quorum", "classic")])
-def test_nothing_is_lost_doubled_or_reordered_under_traffic(cluster, before, after):
-    declare(cluster[0], "busy", x_queue_type=before)
+@pytest.mark.parametrize(
+    ("before", "after", "mirrors"),
+    [("classic", "quorum", 0), ("classic", "quorum", 2), ("quorum", "classic", 0)],
+)
+def test_nothing_is_lost_doubled_or_reordered_under_traffic(cluster, before, after, mirrors):
+    a, b, c = cluster
+    policy = {"ha-mode": "exactly", "ha-params": 1 + mirrors}
+    a.ctl("set_policy", "mirrors", "^busy$", json.dumps(policy))
+    declare(a, "busy", x_queue_type=before)
+    a.wait_until(lambda: mirrors_of(a, "busy") == mirrors, "all mirrors are there")
     publishing = [Publishing(node, "busy", b"%d" % number) for number, node in enumerate(cluster)]
     consuming = [
         Consuming(node, "busy", prefetch)
@@ -267,8 +282,9 @@ def test_nothing_is_lost_doubled_or_reordered_under_traffic(cluster, before, aft
                 if body.startswith(b"%d" % number) and body not in returned
             ]  # fmt: skip
             assert numbers == sorted(numbers)
-    assert types(cluster[2])["busy"] == after
-    with cluster[1].connect() as connection:
+    assert types(c)["busy"] == after
+    b.ctl("clear_policy", "mirrors")
+    with b.connect() as connection:
         connection.channel().queue_delete("busy")
 
 

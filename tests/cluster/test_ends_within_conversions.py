@@ -200,6 +200,17 @@ def test_the_home_node_is_killed_before_it_decides(cluster, before, step):
     case.check()
 
 
+@pytest.mark.parametrize("step", ["declared", "held"])
+def test_the_leader_of_a_mirrored_queue_is_killed_before_it_decides(cluster, step):
+    """A mirror leads, if there is one, and its node deletes the successor."""
+    mirrors = '{"ha-mode": "all", "ha-sync-mode": "automatic"}'
+    cluster[0].ctl("set_policy", "mirrors", "^kill-", mirrors)
+    case = Case(cluster, cluster[0], "kill", step, "classic")
+    assert case.run() == "classic"
+    cluster[0].ctl("clear_policy", "mirrors")
+    case.check()
+
+
 @pytest.mark.parametrize("home", [0, 1])
 def test_the_home_node_is_killed_as_it_decides(cluster, before, home):
     case = Case(cluster, cluster[home], "kill", "deciding", before, home)

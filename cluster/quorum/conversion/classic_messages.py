@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.sessions.unacked_record import Unacked
 from leveret.cluster.quorum.conversion.copied_messages import (
     READ_BYTES,
@@ -49,6 +50,8 @@ class ClassicMessages:
     """The `CopiedMessages` of one queue."""
 
     def __init__(self, queue: ClassicQueue, holds: NodeHolds, remote_queues: RemoteQueues) -> None:
+        """client: the object that other nodes use: that of a mirrored queue, or the queue."""
+        self.client: QueueClient = queue
         self._queue = queue
         self._holds = holds
         self._remote_queues = remote_queues
@@ -101,7 +104,7 @@ class ClassicMessages:
     def held(self) -> HeldEntries | None:
         """The entries that clients hold; None if some are just being returned or dead-lettered."""
         queue = self._queue
-        held = HeldEntries(self._holds.records_of(queue), self._remote_queues.held_of(queue))
+        held = HeldEntries(self._holds.records_of(queue), self._remote_queues.held_of(self.client))
         count = len(held.records) + len(held.hosted)
         return held if count == queue.backing.unacked_count else None
 

@@ -42,7 +42,12 @@ from leveret.cluster.quorum.conversion.node_holds import (
     held_by,
     name_of,
 )
-from leveret.cluster.quorum.conversion.parts import HOLD_SECONDS_MAX, Parts, require_few
+from leveret.cluster.quorum.conversion.parts import (
+    HOLD_SECONDS_MAX,
+    Parts,
+    delete_successor,
+    require_few,
+)
 from leveret.cluster.rpc.refused import Refused
 from leveret.cluster.rpc.rpc import NotAnswered
 from leveret.storage.messages.message import bytes_of
@@ -65,15 +70,24 @@ class Conversion:
         self._parts = parts
         self._vhost = vhost
         self._direction = direction
-        self._queue = queue = direction.queue
         self._requester = requester
-        self._arguments = {**queue.arguments, TYPE_ARGUMENT: ("S", direction.kind)}
-        self._what = resource(QUEUE, queue.name, vhost.name)
+        self._arguments = {**direction.queue.arguments, TYPE_ARGUMENT: ("S", direction.kind)}
+        self._what = resource(QUEUE, direction.queue.name, vhost.name)
         self._others = parts.others
         self._keeping: dict[str, asyncio.Task[bytes]] = {}
 
+    @property
+    def _queue(self) -> QueueClient:
+        return self._direction.queue
+
     async def run(self) -> None:
         """Convert the queue. Raises Refused; then it is as it was."""
+        try:
+            await self._run()
+        finally:
+            self._direction.end()
+
+    async def _run(self) -> None:
         direction = self._direction
         queue = await self._declare_successor()
         copying = Copying(direction.successor(queue), self._parts.services.clock)
@@ -82,6 +96,7 @@ class Conversion:
             for left in reversed(range(TRIES)):
                 if not direction.messages.has_expiring:
                     await early.run()
+                await direction.prepare()
                 try:
                     await self._finish(copying, queue)
                     return
@@ -91,10 +106,10 @@ class Conversion:
                     logger.info("%s is not converted yet: %s", self._what, error)
                     await asyncio.sleep(PAUSE_SECONDS)
         except Refused:
-            self._vhost.delete_queue(queue)
+            delete_successor(self._vhost, queue)
             raise
         except Fault as error:
-            self._vhost.delete_queue(queue)
+            delete_successor(self._vhost, queue)
             raise Refused(str(error)) from None
 
     async def _finish(self, copying: Copying, successor: QueueClient) -> None:
@@ -144,6 +159,9 @@ class Conversion:
         """Declare it, and wait until it works."""
         vhost, declaration = self._vhost, self._direction.declaration(self._arguments)
         name = declaration.name
+        if name in vhost.queues:
+            delete_successor(vhost, vhost.queues[name])
+            raise Refused("an earlier conversion is just being given up; try again")
         try:
             await in_task(self._parts.services.declarations.submit(declaration))
             successor = vhost.queues[name]
@@ -152,7 +170,7 @@ class Conversion:
             await given_in_task(works)
         except (Fault, MetadataError, KeyError) as error:
             if name in vhost.queues:
-                vhost.delete_queue(vhost.queues[name])
+                delete_successor(vhost, vhost.queues[name])
             raise Refused(f"its successor cannot be declared: {error}") from None
         return successor
 

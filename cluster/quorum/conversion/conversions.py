@@ -7,6 +7,7 @@ that were decided. Until then their queues are held on this node.
 import asyncio
 import logging
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from leveret.broker.amqp.errors import Fault
@@ -32,8 +33,8 @@ from leveret.cluster.quorum.conversion.conversion import Conversion
 from leveret.cluster.quorum.conversion.directions import Direction, direction_of
 from leveret.cluster.quorum.conversion.held_queue import HELD
 from leveret.cluster.quorum.conversion.home_hold import restored_hold
-from leveret.cluster.quorum.conversion.node_holds import NodeHold
-from leveret.cluster.quorum.conversion.parts import Parts
+from leveret.cluster.quorum.conversion.node_holds import NodeHold, successor_name
+from leveret.cluster.quorum.conversion.parts import Parts, delete_successor
 from leveret.cluster.quorum.conversion.refusals import refusals
 from leveret.cluster.rpc.refused import Refused
 from leveret.storage.metadata.metadata import MetadataError
@@ -88,7 +89,8 @@ class Conversions:
             raise Refused("it is being converted")
         if name.startswith(SUCCESSOR_PREFIX):
             raise Refused("it is to take the place of a queue that is being converted")
-        reasons = refusals(queue, kind, self._policy(vhost_name, queue))
+        before, later = (self._policy(vhost_name, name, one) for one in (queue.kind, kind))
+        reasons = refusals(queue, kind, before, later)
         if reasons:
             raise Refused("; ".join(reasons))
         direction = direction_of(self._parts, vhost, queue)
@@ -96,9 +98,9 @@ class Conversions:
             raise Refused(f"it is on node {queue.placement.node}")
         return vhost, direction
 
-    def _policy(self, vhost: str, queue: QueueClient) -> dict[str, object]:
+    def _policy(self, vhost: str, queue: str, kind: QueueKind) -> dict[str, object]:
         policy, operator_policy = (
-            self._parts.services.policies.of_queue(component, vhost, queue.name, queue.kind)
+            self._parts.services.policies.of_queue(component, vhost, queue, kind)
             for component in (POLICY, OPERATOR_POLICY)
         )
         return dict(merged(policy, operator_policy))
@@ -164,7 +166,7 @@ class Conversions:
             await in_task(submit(giving_up(it)))
             vhost = self._parts.services.vhosts.get(it.vhost)
             if vhost is not None and it.successor in vhost.queues:
-                vhost.delete_queue(vhost.queues[it.successor])
+                delete_successor(vhost, vhost.queues[it.successor])
         except (MetadataError, RequirementError) as error:
             logger.info("the conversion of %s is left to another node: %s", what, error)
         else:
@@ -175,15 +177,44 @@ class Conversions:
 
         The node of the classic queue, of the two, did the conversion.
         """
-        kept = {(it.vhost, it.successor) for it in self._decided}
         for vhost in self._parts.services.vhosts.values():
             by_identity = {queue.placement.identity: queue for queue in vhost.queues.values()}
             for queue in tuple(vhost.queues.values()):
-                is_kept = (vhost.name, queue.name) in kept
-                if is_kept or not queue.name.startswith(SUCCESSOR_PREFIX):
-                    continue
-                converted = by_identity.get(int(queue.name.removeprefix(SUCCESSOR_PREFIX), 16))
-                classic = queue if queue.kind.name == CLASSIC else converted
-                if classic is None or vhost.lives_here(classic):
-                    logger.info("deleting %r: its conversion was interrupted", queue)
-                    vhost.delete_queue(queue)
+                if queue.name.startswith(SUCCESSOR_PREFIX):
+                    converted = int(queue.name.removeprefix(SUCCESSOR_PREFIX), 16)
+                    self._remove_left_over(vhost, by_identity.get(converted), queue)
+
+    def queue_changed(self, vhost_name: str, name: str) -> None:
+        """A queue was deleted, or has another home: that of a mirrored queue may have converted it.
+
+        The successor of a queue that this node leads from now on is deleted. This comes after the
+        round: a declaration is being applied, and the next one may give it the name.
+        """
+        if self._successor_of(vhost_name, name) is not None:
+            look = partial(self._look_for_left_over, vhost_name, name)
+            self._parts.services.turns.after_round(look)
+
+    def _look_for_left_over(self, vhost_name: str, name: str) -> None:
+        successor = self._successor_of(vhost_name, name)
+        if successor is not None:
+            vhost = self._parts.services.vhosts[vhost_name]
+            self._remove_left_over(vhost, vhost.queues[name], successor)
+
+    def _successor_of(self, vhost_name: str, name: str) -> QueueClient | None:
+        vhost = self._parts.services.vhosts.get(vhost_name)
+        if vhost is None or name not in vhost.queues:
+            return None
+        return vhost.queues.get(successor_name(vhost.queues[name]))
+
+    def _remove_left_over(
+        self, vhost: VirtualHost, converted: QueueClient | None, successor: QueueClient
+    ) -> None:
+        """Delete a successor if this node is to do the conversion, and is not doing it."""
+        identity = 0 if converted is None else converted.placement.identity
+        is_kept = any(it.successor_identity == successor.placement.identity for it in self._decided)
+        if is_kept or (vhost.name, identity) in self._running:
+            return
+        classic = successor if successor.kind.name == CLASSIC else converted
+        if classic is None or vhost.lives_here(classic):
+            logger.info("deleting %r: its conversion was interrupted", successor)
+            delete_successor(vhost, successor)

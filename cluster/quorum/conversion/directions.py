@@ -15,6 +15,8 @@ from leveret.broker.declarations.values import PutQueue
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_kind import CLASSIC, QUORUM, TYPE_ARGUMENT
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.pending_in_task import in_task
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.quorum.client.holders import POSITION_MASK
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
@@ -65,6 +67,12 @@ class Direction(Protocol):
     def hold(self) -> NodeHold:
         """A new hold of the queue on this node."""
 
+    async def prepare(self) -> None:
+        """Everything that can be copied before is copied: prepare the queue to be held.
+
+        Raises Refused.
+        """
+
     async def left(self, copied_to: int, taken_to: int, fenced: Mapping[str, bytes]) -> Left:
         """What is left to be copied, when all nodes hold the queue. Raises Refused.
 
@@ -80,15 +88,23 @@ class Direction(Protocol):
     def release(self) -> None:
         """The queue stays: return what `left` has taken."""
 
+    def end(self) -> None:
+        """The conversion is over, whatever its outcome."""
+
 
 class ToQuorum:
-    """A classic queue becomes a quorum queue."""
+    """A classic queue becomes a quorum queue. One with mirrors has them until it is held."""
 
     kind = QUORUM
 
-    def __init__(self, parts: Parts, vhost: VirtualHost, queue: ClassicQueue) -> None:
-        self.queue = queue
+    def __init__(
+        self, parts: Parts, vhost: VirtualHost, client: QueueClient, queue: ClassicQueue
+    ) -> None:
+        """client: the queue, or the mirrored one that it leads."""
+        self.queue = client
         self.messages = ClassicMessages(queue, parts.holds, parts.remote_queues)
+        self.messages.client = client
+        self._classic = queue
         self._parts = parts
         self._vhost = vhost
         self._hold: ClassicHold
@@ -109,8 +125,19 @@ class ToQuorum:
 
     def hold(self) -> NodeHold:
         """A new hold of the queue on this node."""
-        self._hold = ClassicHold(self._vhost, self.queue, self._parts.remote_queues)
+        self._hold = ClassicHold(self._vhost, self._classic, self._parts.remote_queues)
         return self._hold
+
+    async def prepare(self) -> None:
+        """Have a mirrored queue live here alone."""
+        classic, name = self._classic, self.queue.name
+        if self.queue is not classic:
+            ended: Answer[None] = Answer()
+            self._parts.mirrors.end_mirroring(self._vhost.name, self.queue, ended)
+            await in_task(ended)
+            if self._vhost.queues.get(name) is not classic:
+                raise Refused("another node leads it from now on")
+            self.queue = self.messages.client = classic
 
     async def left(self, copied_to: int, taken_to: int, fenced: Mapping[str, bytes]) -> Left:
         """What is left to be copied: if nothing is copied, it is taken, so that none expires."""
@@ -128,6 +155,10 @@ class ToQuorum:
 
     def release(self) -> None:
         """The hold returns what was taken."""
+
+    def end(self) -> None:
+        """A queue that stays gets its mirrors again."""
+        self._parts.mirrors.follow_policies(self._vhost.name, self.queue.name)
 
 
 class ToClassic:
@@ -167,6 +198,9 @@ class ToClassic:
         self._hold = QuorumHold(self._vhost, self.queue)
         return self._hold
 
+    async def prepare(self) -> None:
+        """It is ready."""
+
     async def left(self, copied_to: int, taken_to: int, fenced: Mapping[str, bytes]) -> Left:
         """What is left to be copied: if nothing is copied, it is taken, so that none expires."""
         messages = self.messages
@@ -205,6 +239,9 @@ class ToClassic:
         for entry in taken:
             self.queue.give_back(entry.position, 1)
 
+    def end(self) -> None:
+        """Nothing was prepared."""
+
 
 def _first_arguments(arguments: Table, kind: str) -> Table:
     """Those of the final arguments of a successor that it has from the beginning."""
@@ -216,6 +253,7 @@ def _first_arguments(arguments: Table, kind: str) -> Table:
 
 def direction_of(parts: Parts, vhost: VirtualHost, queue: QueueClient) -> Direction | None:
     """The direction in which a queue can be converted here; None if it cannot. Raises Refused."""
-    if isinstance(queue, ClassicQueue):
-        return ToQuorum(parts, vhost, queue)
+    leader = vhost.kinds.of(queue.kind).leader_here(queue)
+    if isinstance(leader, ClassicQueue):
+        return ToQuorum(parts, vhost, queue, leader)
     return ToClassic(parts, vhost, queue) if isinstance(queue, QuorumQueueClient) else None

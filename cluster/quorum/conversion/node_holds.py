@@ -43,7 +43,7 @@ from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.quorum.client.holders import POSITION_MASK
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.cluster.quorum.conversion.held_queue import HeldQueue, subscribe_again
-from leveret.cluster.remote_queues.queue_frames import to_bytes
+from leveret.cluster.remote_queues.queue_frames import REMOTE_TAGS, to_bytes
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.cluster.rpc.refused import Refused
 from leveret.cluster.rpc.rpc import Rpc
@@ -400,13 +400,21 @@ class NodeHolds:
             yield from connection.channels.values()
 
     def records_of(self, queue: QueueClient) -> list[Unacked]:
-        """The unsettled deliveries of a queue in sessions of this node."""
-        return [
-            record
-            for session in self._sessions()
-            for record in session.unacked.records.values()
-            if record.queue is queue
-        ]
+        """The unsettled deliveries of a queue in sessions of this node.
+
+        Some may refer to the mirrored queue that it leads, or has led.
+        """
+        kinds, is_led = self._services.queue_kinds, {queue: False}
+        found = []
+        for session in self._sessions():
+            for record in session.unacked.records.values():
+                client = record.queue
+                if client not in is_led:
+                    is_led[client] = kinds.of(client.kind).leader_here(client) is queue
+                is_own = is_led[client] and 0 <= record.entry.position < REMOTE_TAGS
+                if client is queue or is_own:
+                    found.append(record)
+        return found
 
 
 def keep_consumers(hold: NodeHold, consumers: Iterable[SessionConsumer]) -> None:

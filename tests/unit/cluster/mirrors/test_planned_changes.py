@@ -240,6 +240,17 @@ def test_a_policy_that_goes_takes_the_mirrors_with_it(cluster):
     assert cluster.record is None
 
 
+def test_a_queue_lives_alone_until_it_follows_its_policies_again(cluster):
+    cluster.mirror({"ha-mode": "all"})
+    leader, ended = cluster.nodes["a"], Answer()
+    leader.planned.end_mirroring("/", leader.registry.vhosts["/"].queues["q"], ended)
+    cluster.view_changes()
+    assert (ended.result(), cluster.record) == (None, None)
+    leader.planned.follow_policies("/", "q")
+    cluster.settle()
+    assert cluster.where == "Abcd"
+
+
 def test_a_mirror_that_died_is_replaced_on_another_node(cluster):
     cluster.mirror({"ha-mode": "exactly", "ha-params": 2})
     assert cluster.where == "Ab"

@@ -4,10 +4,8 @@ import asyncio
 
 import pytest
 
-from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.sessions.unacked_record import Unacked
 from leveret.cluster.quorum.conversion.copying import LIFE_MS_MIN
-from leveret.cluster.quorum.conversion.refusals import refusals
 from leveret.cluster.quorum.machine.commands import Tick
 from leveret.cluster.rpc.refused import Refused
 from tests.unit.broker.queues.fakes import FakeConsumer, declared, publish, subscribed
@@ -102,15 +100,6 @@ def test_a_queue_that_was_deleted_and_declared_again_is_not_held(node):
         node.hold.begin()
     node.hold.end()
     assert node.vhost.queues["q"] is again
-
-
-def test_a_queue_without_consumers_could_expire_while_it_is_held(node):
-    (reason,) = set(refused(node, x_expires=5000)) - set(refused(node, x_expires=60_000))
-    assert "may expire meanwhile" in reason
-
-
-def refused(node, **arguments):
-    return refusals(declared(node.vhost, **arguments), QUORUM_QUEUE, {})
 
 
 def test_a_copy_keeps_its_time_to_live_and_outlives_the_conversion(node):
