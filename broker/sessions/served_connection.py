@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from leveret.broker.auth.identity import Identity
+from leveret.broker.queues.contract.status import PublisherFigures, SubscriptionFigures
 from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.status import ConnectionStatus
 from leveret.broker.sessions.targets import Targets
@@ -18,6 +19,7 @@ class ServedConnection(Protocol):
     """One client's connection. bytes_in, bytes_out, reads, writes: totals of its socket."""
 
     name: str
+    protocol: str
     peer_host: str
     peer_port: int
     user: Identity
@@ -63,6 +65,12 @@ class ServedConnection(Protocol):
     @property
     def channels(self) -> Mapping[int, Session]:
         """The open sessions, by number: channels in AMQP 0-9-1."""
+
+    def publishers(self) -> list[PublisherFigures]:
+        """Its publishers, in a protocol without channels."""
+
+    def subscriptions(self) -> list[SubscriptionFigures]:
+        """Its subscriptions, in a protocol without channels."""
 
     def status(self) -> ConnectionStatus:
         """Its status, once it has logged in."""

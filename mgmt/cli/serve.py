@@ -174,7 +174,7 @@ async def _started_unless_stopped(node: RunningNode) -> Broker | None:
 def described(protocol: str, listener: Listener, config: Config) -> str:
     """The purpose of a listener, and its address; for management the URL of the web pages."""
     if not protocol.startswith("http"):
-        return f"{LISTENERS[protocol]} on {listener}"
+        return f"{LISTENERS.get(protocol, protocol)} on {listener}"
     scheme, _, metrics = protocol.partition("/")
     path = config.prometheus.path if metrics else config.management.path_prefix.rstrip("/") + "/"
     is_wildcard = listener.host in WILDCARDS

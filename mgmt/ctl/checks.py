@@ -30,7 +30,7 @@ ANY_HOST = {"[::]": "127.0.0.1", "::": "127.0.0.1", "0.0.0.0": "127.0.0.1"}
 PROTOCOLS = {
     "amqp091": "amqp", "amqp0.9.1": "amqp", "amqp0-9-1": "amqp", "amqp09": "amqp",
     "amqp10": "amqp", "amqp1.0": "amqp", "amqps": "amqp/ssl", "amqp/tls": "amqp/ssl",
-    "prometheus": "http/prometheus",
+    "prometheus": "http/prometheus", "streams": "stream/ssl", "stream/tls": "stream/ssl",
 }  # fmt: skip
 """RabbitMQ's names for protocols."""
 TIME_UNITS = ("days", "weeks", "months", "years")

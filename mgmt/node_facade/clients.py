@@ -11,6 +11,7 @@ from contextlib import suppress
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.json_form import text
 from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.status import PublisherFigures, SubscriptionFigures
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.pending_in_task import given_in_task
@@ -172,6 +173,19 @@ class OpenConnection:
         """Its open channels."""
         connection = self._connection
         return [OpenChannel(connection, one) for one in connection.channels.values()]
+
+    def publishers(self) -> list[PublisherFigures]:
+        """Its publishers, in a protocol without channels."""
+        return self._connection.publishers()
+
+    def subscriptions(self) -> list[SubscriptionFigures]:
+        """Its subscriptions, in a protocol without channels."""
+        return self._connection.subscriptions()
+
+    @property
+    def protocol(self) -> str:
+        """RabbitMQ's name of its protocol."""
+        return self._connection.protocol
 
     def status(self) -> ConnectionStatus:
         """Everything that is shown of it."""

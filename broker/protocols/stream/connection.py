@@ -31,6 +31,7 @@ from leveret.broker.protocols.stream.incoming import CLOSING, GONE, HANDSHAKE, R
 from leveret.broker.protocols.stream.output import PROGRESS_MS_MAX, Output
 from leveret.broker.protocols.stream.requests import Properties
 from leveret.broker.protocols.stream.stream_session import StreamSession
+from leveret.broker.queues.contract.status import PublisherFigures, SubscriptionFigures
 from leveret.broker.queues.contract.stream import Stream
 from leveret.broker.runtime.clock import Timer
 from leveret.broker.runtime.heartbeat import Heartbeat
@@ -365,6 +366,14 @@ class StreamConnection(SessionConnection, asyncio.BaseProtocol):
     def writes(self) -> int:
         """Total writes to the socket."""
         return self.output.writes
+
+    def publishers(self) -> list[PublisherFigures]:
+        """Its publishers."""
+        return self.incoming.publishers.statuses()
+
+    def subscriptions(self) -> list[SubscriptionFigures]:
+        """Its subscriptions."""
+        return self.incoming.subscriptions.statuses()
 
     def status(self) -> ConnectionStatus:
         """Its status, once the handshake is complete."""

@@ -12,6 +12,7 @@ Input waits while too many messages, or bytes, are not confirmed: the node holds
 from functools import partial
 from typing import Final
 
+from leveret.broker.amqp.json_form import text
 from leveret.broker.protocols.stream import codes, responses
 from leveret.broker.protocols.stream.published import BODY, Published, read_published
 from leveret.broker.protocols.stream.requests import FrameError
@@ -22,6 +23,7 @@ from leveret.broker.protocols.stream.serving import (
     check,
     find_stream,
 )
+from leveret.broker.queues.contract.status import PublisherFigures
 from leveret.broker.queues.contract.stream import Stream, StreamEntries
 
 REFERENCE_BYTES_MAX: Final = 255
@@ -40,7 +42,7 @@ class Publisher:
 
     __slots__ = ("confirmed", "due", "number", "published", "reference", "refused", "stream")
 
-    def __init__(self, number: int, reference: str, stream: Stream) -> None:
+    def __init__(self, number: int, reference: bytes, stream: Stream) -> None:
         self.number = number
         self.reference = reference
         self.stream = stream
@@ -72,19 +74,20 @@ class Publishers:
         """Declare a publisher. Raises Refused."""
         connection = self._connection
         await check(connection, name, WRITE)
+        encoded = reference.encode("utf-8", "surrogateescape")
         if (
             connection.services.alarms.are_in_force
             or number in self.by_number
-            or len(reference.encode("utf-8", "surrogateescape")) > REFERENCE_BYTES_MAX
+            or len(encoded) > REFERENCE_BYTES_MAX
         ):
             raise Refused(codes.PRECONDITION_FAILED)
         stream = find_stream(connection, name)
-        if reference and any(
-            one.reference == reference and one.stream is stream for one in self.by_number.values()
+        if encoded and any(
+            one.reference == encoded and one.stream is stream for one in self.by_number.values()
         ):
             raise Refused(codes.PRECONDITION_FAILED)
         connection.use(stream)
-        self.by_number[number] = Publisher(number, reference, stream)
+        self.by_number[number] = Publisher(number, encoded, stream)
         return b""
 
     def delete(self, number: int) -> None:
@@ -104,6 +107,20 @@ class Publishers:
         for number in list(self.by_number):
             self.delete(number)
         self._due = []
+
+    def statuses(self) -> list[PublisherFigures]:
+        """The publishers, for management."""
+        return [
+            PublisherFigures(
+                number=number,
+                reference=text(one.reference.decode("utf-8", "surrogateescape")),
+                queue=text(one.stream.name),
+                published=one.published,
+                confirmed=one.confirmed,
+                refused=one.refused,
+            )
+            for number, one in self.by_number.items()
+        ]
 
     # Publishing
 
@@ -125,21 +142,31 @@ class Publishers:
         self._unconfirmed_bytes += len(frame)
         left_out: list[int] = []
         if publisher.reference and not published.are_increasing:
-            left_out = _put_in_order(published)
-        for begin in range(0, count - len(left_out), ENTRIES_MAX):
-            end = begin + ENTRIES_MAX
-            ids = published.ids[begin:end]
-            entries = StreamEntries(
-                publisher.reference.encode("utf-8", "surrogateescape"), tuple(ids),
-                _values(published.filter_values[begin:end]),
-                sum(published.message_counts[begin:end]), b"".join(published.entries[begin:end]),
-            )  # fmt: skip
-            frame_bytes = 0 if begin else len(frame)
-            publisher.stream.append(
-                entries, partial(self._confirmed, publisher, ids + left_out, frame_bytes)
-            )
-            left_out = []
+            left_out = published.put_in_order()
+        if len(published.ids) <= ENTRIES_MAX:
+            self._append(publisher, published, left_out, len(frame))
+        else:
+            for part in published.parts(ENTRIES_MAX):
+                self._append(publisher, part, left_out, len(frame))
+                left_out, frame = [], b""
         self._look_at_unconfirmed()
+
+    def _append(
+        self, publisher: Publisher, published: Published, left_out: list[int], frame_bytes: int
+    ) -> None:
+        """Append entries to the stream. left_out: ids that are confirmed with them."""
+        ids = published.ids
+        if not ids:
+            return
+        values = published.filter_values
+        entries = StreamEntries(
+            publisher.reference, tuple(ids), tuple(values) if any(values) else (),
+            published.message_count, b"".join(published.entries),
+        )  # fmt: skip
+        confirmed_ids = ids + left_out if left_out else ids
+        publisher.stream.append(
+            entries, partial(self._confirmed, publisher, confirmed_ids, frame_bytes)
+        )
 
     def _confirmed(
         self, publisher: Publisher, ids: list[int], frame_bytes: int, is_stored: bool
@@ -180,26 +207,3 @@ class Publishers:
         self.is_full = self.unconfirmed > count_max or self._unconfirmed_bytes > bytes_max
         if was_full and not self.is_full:
             self._connection.go_on()
-
-
-def _put_in_order(published: Published) -> list[int]:
-    """Leave out the entries whose id is not above all before; returns these ids."""
-    last = -1
-    kept: list[int] = []
-    left_out: list[int] = []
-    for place, number in enumerate(published.ids):
-        if number > last:
-            kept.append(place)
-            last = number
-        else:
-            left_out.append(number)
-    published.ids = [published.ids[place] for place in kept]
-    published.entries = [published.entries[place] for place in kept]
-    published.message_counts = [published.message_counts[place] for place in kept]
-    if published.filter_values:
-        published.filter_values = [published.filter_values[place] for place in kept]
-    return left_out
-
-
-def _values(filter_values: list[bytes]) -> tuple[bytes, ...]:
-    return tuple(filter_values) if any(filter_values) else ()

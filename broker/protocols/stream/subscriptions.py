@@ -12,6 +12,7 @@ when the client has answered (it has stored its offset by then), or when the con
 import logging
 from typing import Final
 
+from leveret.broker.amqp.json_form import text
 from leveret.broker.protocols.stream import codes, responses
 from leveret.broker.protocols.stream.requests import Properties
 from leveret.broker.protocols.stream.serving import (
@@ -23,6 +24,7 @@ from leveret.broker.protocols.stream.serving import (
 )
 from leveret.broker.protocols.stream.super_streams import partition_of
 from leveret.broker.queues.contract.offset_specification import NEXT, OffsetSpecification
+from leveret.broker.queues.contract.status import SubscriptionFigures
 from leveret.broker.queues.contract.stream import Stream, StreamReader
 from leveret.broker.runtime.clock import Timer
 from leveret.broker.runtime.pending import Answer
@@ -83,8 +85,8 @@ class Subscription:
     def filter_values(self) -> tuple[bytes, ...]:
         """The filter values that it wants; none for all messages."""
         return tuple(
-            text.encode("utf-8", "surrogateescape")
-            for name, text in self.properties.items()
+            value.encode("utf-8", "surrogateescape")
+            for name, value in self.properties.items()
             if name.startswith("filter.")
         )
 
@@ -219,6 +221,23 @@ class Subscriptions(Actor):
                 self._connection.name, one.stream.name, error,
             )  # fmt: skip
         self._connection.lose(one.stream)
+
+    def statuses(self) -> list[SubscriptionFigures]:
+        """The subscriptions, for management."""
+        return [
+            SubscriptionFigures(
+                number=number,
+                queue=text(one.stream.name),
+                properties={text(name): text(value) for name, value in one.properties.items()},
+                credit=one.credit,
+                is_single_active=one.group is not None,
+                is_active=one.is_active,
+                offset=0 if one.reader is None else one.reader.next_offset,
+                lag=0 if one.reader is None else one.reader.lag,
+                consumed=one.consumed,
+            )
+            for number, one in self.by_number.items()
+        ]
 
     # Delivering
 

@@ -83,6 +83,38 @@ class ConnectionFigures(msgspec.Struct, frozen=True, gc=False):
     peer_port: int
 
 
+class PublisherFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A publisher of a protocol without channels. number: in its connection.
+
+    reference: its name; empty if it has none. published, confirmed, refused: messages, or batches.
+    """
+
+    number: int
+    reference: str
+    queue: str
+    published: int
+    confirmed: int
+    refused: int
+
+
+class SubscriptionFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A subscription of a protocol without channels. number: in its connection.
+
+    credit: how much the client takes now. offset: of its next message. lag: how many messages are
+    behind the last one that it got; both 0 while it does not read. consumed: messages that it got.
+    """
+
+    number: int
+    queue: str
+    properties: dict[str, str]
+    credit: int
+    is_single_active: bool
+    is_active: bool
+    offset: int
+    lag: int
+    consumed: int
+
+
 class ConsumerFigures(msgspec.Struct, frozen=True, gc=False):
     """One consumer.
 

@@ -38,21 +38,40 @@ _CHANNEL = {
 }  # fmt: skip
 _CHANNEL_SOMETIMES = {"idle_since": TIME, "message_stats": record(counted(*MESSAGES))}
 
+_CONNECTION = {
+    "name": NAME, "node": NAME, "protocol": one_of("AMQP 0-9-1", "stream"), "state": TEXT,
+    "user": TEXT, "user_who_performed_action": TEXT, "vhost": TEXT, "auth_mechanism": NAME,
+    "client_properties": OBJECT, "connected_at": COUNT, "channels": COUNT, "channel_max": COUNT,
+    "frame_max": COUNT, "timeout": COUNT, "host": TEXT, "port": PORT, "peer_host": TEXT,
+    "peer_port": COUNT, "recv_cnt": COUNT, "send_cnt": COUNT, "send_pend": COUNT,
+    "reductions": COUNT, "reductions_details": ref("Rate"),
+    "garbage_collection": ref("GarbageCollection"), **_TLS, **counted(*CONNECTION),
+}  # fmt: skip
+_OF_STREAM = {
+    "connection_details": record(
+        {"name": NAME, "node": NAME, "peer_host": TEXT, "peer_port": COUNT, "user": TEXT}
+    ),
+    "queue": record({"name": TEXT, "vhost": TEXT}),
+}  # fmt: skip
+
 SCHEMAS: dict[str, Schema] = {
     "ConnectionDetails": record({"name": NAME, "peer_host": TEXT, "peer_port": COUNT}),
     "Connection": record(
+        {**_CONNECTION, "type": one_of("network")}, {"user_provided_name": ANYTHING}
+    ),
+    "StreamConnection": record(_CONNECTION, {"user_provided_name": ANYTHING}),
+    "StreamPublisher": record(
         {
-            "name": NAME, "node": NAME, "type": one_of("network"),
-            "protocol": one_of("AMQP 0-9-1", "stream"), "state": TEXT, "user": TEXT,
-            "user_who_performed_action": TEXT, "vhost": TEXT, "auth_mechanism": NAME,
-            "client_properties": OBJECT, "connected_at": COUNT, "channels": COUNT,
-            "channel_max": COUNT, "frame_max": COUNT, "timeout": COUNT, "host": TEXT,
-            "port": PORT, "peer_host": TEXT, "peer_port": COUNT, "recv_cnt": COUNT,
-            "send_cnt": COUNT, "send_pend": COUNT, "reductions": COUNT,
-            "reductions_details": ref("Rate"), "garbage_collection": ref("GarbageCollection"),
-            **_TLS, **counted(*CONNECTION),
-        },
-        {"user_provided_name": ANYTHING},
+            **_OF_STREAM, "publisher_id": COUNT, "reference": TEXT, "published": COUNT,
+            "confirmed": COUNT, "errored": COUNT,
+        }
+    ),
+    "StreamConsumer": record(
+        {
+            **_OF_STREAM, "subscription_id": COUNT, "credits": COUNT, "consumed": COUNT,
+            "offset": COUNT, "offset_lag": COUNT, "active": FLAG,
+            "activity_status": one_of("single_active", "up", "waiting"), "properties": OBJECT,
+        }
     ),
     "Channel": record(_CHANNEL, _CHANNEL_SOMETIMES),
     "SingleChannel": record(

@@ -26,6 +26,7 @@ _queues = TaggedOperations("queues")
 _bindings = TaggedOperations("bindings")
 _messages = TaggedOperations("messages")
 _clients = TaggedOperations("clients")
+_streams = TaggedOperations("streams")
 
 RATES = window("msg_rates")
 BYTES = window("data_rates")
@@ -134,4 +135,19 @@ CLIENTS = (
     _clients.lists("/consumers/{vhost}", ref("Consumer"), 404),
 )
 
-OPERATIONS = (*VHOSTS, *EXCHANGES, *QUEUES, *BINDINGS, *MESSAGES, *CLIENTS)
+_OF_CONNECTION = "/stream/connections/{vhost}/{name}"
+STREAMS = (
+    _streams.lists("/stream/connections", ref("StreamConnection"), parameters=BYTES),
+    _streams.lists("/stream/connections/{vhost}", ref("StreamConnection"), 404, parameters=BYTES),
+    _streams.shows(_OF_CONNECTION, ref("StreamConnection"), 400, 404, parameters=BYTES),
+    _streams.deletes(_OF_CONNECTION, 404, parameters=[REASON]),
+    _streams.lists(f"{_OF_CONNECTION}/publishers", ref("StreamPublisher"), 404),
+    _streams.lists(f"{_OF_CONNECTION}/consumers", ref("StreamConsumer"), 404),
+    _streams.lists("/stream/publishers", ref("StreamPublisher")),
+    _streams.lists("/stream/publishers/{vhost}", ref("StreamPublisher"), 404),
+    _streams.lists("/stream/publishers/{vhost}/{queue}", ref("StreamPublisher"), 404),
+    _streams.lists("/stream/consumers", ref("StreamConsumer")),
+    _streams.lists("/stream/consumers/{vhost}", ref("StreamConsumer"), 404),
+)
+
+OPERATIONS = (*VHOSTS, *EXCHANGES, *QUEUES, *BINDINGS, *MESSAGES, *CLIENTS, *STREAMS)

@@ -47,6 +47,7 @@ from leveret.broker.protocols.amqp091.connection.login import Login
 from leveret.broker.protocols.amqp091.connection.open_channels import OpenChannels
 from leveret.broker.protocols.amqp091.connection.output import Output
 from leveret.broker.protocols.amqp091.connection.socket_input import SocketInput
+from leveret.broker.queues.contract.status import PublisherFigures, SubscriptionFigures
 from leveret.broker.runtime.clock import Timer
 from leveret.broker.runtime.heartbeat import Heartbeat
 from leveret.broker.services.services import Services
@@ -299,6 +300,14 @@ class Connection(ChannelConnection, asyncio.BaseProtocol):
     def writes(self) -> int:
         """Total writes to the socket."""
         return self.output.writes
+
+    def publishers(self) -> list[PublisherFigures]:
+        """None: it has channels."""
+        return []
+
+    def subscriptions(self) -> list[SubscriptionFigures]:
+        """None: it has channels."""
+        return []
 
     def status(self) -> ConnectionStatus:
         """Its status, once the handshake is complete."""

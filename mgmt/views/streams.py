@@ -1,0 +1,62 @@
+"""Connections of the stream protocol, their publishers and consumers, with RabbitMQ's fields."""
+
+from typing import Any
+
+from leveret.broker.queues.contract.status import PublisherFigures, SubscriptionFigures
+from leveret.mgmt.node_facade.clients import OpenConnection
+from leveret.mgmt.statistics.sampler import Sampler
+from leveret.mgmt.statistics.series import Window
+from leveret.mgmt.views.connections import connection_view
+
+
+def stream_connection_view(
+    connection: OpenConnection, sampler: Sampler, window: Window | None = None
+) -> dict[str, Any]:
+    """A connection. It has no type, unlike in a list of all connections."""
+    view = connection_view(connection, sampler, window)
+    del view["type"]
+    return view
+
+
+def publisher_view(
+    connection: OpenConnection, publisher: PublisherFigures, node: str
+) -> dict[str, Any]:
+    """A publisher."""
+    return {
+        "connection_details": _details(connection, node),
+        "queue": {"name": publisher.queue, "vhost": connection.vhost},
+        "publisher_id": publisher.number,
+        "reference": publisher.reference,
+        "published": publisher.published,
+        "confirmed": publisher.confirmed,
+        "errored": publisher.refused,
+    }
+
+
+def subscription_view(
+    connection: OpenConnection, subscription: SubscriptionFigures, node: str
+) -> dict[str, Any]:
+    """A consumer."""
+    activity = "up"
+    if subscription.is_single_active:
+        activity = "single_active" if subscription.is_active else "waiting"
+    return {
+        "connection_details": _details(connection, node),
+        "queue": {"name": subscription.queue, "vhost": connection.vhost},
+        "subscription_id": subscription.number,
+        "credits": subscription.credit,
+        "consumed": subscription.consumed,
+        "offset": subscription.offset,
+        "offset_lag": subscription.lag,
+        "active": subscription.is_active,
+        "activity_status": activity,
+        "properties": subscription.properties,
+    }
+
+
+def _details(connection: OpenConnection, node: str) -> dict[str, Any]:
+    status = connection.status()
+    return {
+        "name": status.name, "node": node, "peer_host": status.peer_host,
+        "peer_port": status.peer_port, "user": status.user,
+    }  # fmt: skip

@@ -1,0 +1,88 @@
+"""Connections of the stream protocol in the management API, their publishers and consumers."""
+
+from base64 import b64encode
+
+import aiohttp
+import pytest
+
+from leveret.broker.protocols.stream import codes
+from leveret.broker.queues.contract.queue_kinds import INSTALLED
+from leveret.testing.embedded import EmbeddedBroker
+from tests.fakes.stream_queue import STREAMS
+from tests.protocol.stream_peer import StreamPeer
+
+QUEUE = {"name": "s", "vhost": "/"}
+
+
+@pytest.fixture
+async def embedded(monkeypatch):
+    monkeypatch.setitem(INSTALLED.own, "stream", lambda: STREAMS)
+    async with EmbeddedBroker(management_port=0) as embedded:
+        yield embedded
+
+
+@pytest.fixture
+async def client(embedded):
+    """A client with a publisher and a consumer of the stream `s`."""
+    client = await StreamPeer(embedded.broker).open()
+    await client.create("s")
+    await client.declare_publisher(7, "s", "orders")
+    await client.subscribe(3, "s", credit=2, name="app")
+    client.publish(7, (1, "a"), (2, "b"))
+    await client.frames()
+    return client
+
+
+@pytest.fixture
+async def get(embedded):
+    """The JSON at a path of the API."""
+    login = {"Authorization": "Basic " + b64encode(b"guest:guest").decode()}
+    async with aiohttp.ClientSession(embedded.management_url, headers=login) as session:
+
+        async def get(path, method="GET"):
+            async with session.request(method, f"/api{path}") as response:
+                return await response.json() if response.content_length else response.status
+
+        yield get
+
+
+async def test_connections(client, get):
+    (shown,) = await get("/stream/connections/%2F")
+    assert (shown["protocol"], shown["frame_max"], shown["user"]) == ("stream", 1_048_576, "guest")
+    assert "type" not in shown
+    assert shown["client_properties"] == {"product": "test"}
+    assert [one["name"] for one in await get("/connections")] == [shown["name"]]
+    assert (await get(f"/stream/connections/%2F/{shown['name']}"))["name"] == shown["name"]
+    assert (await get("/stream/connections/%2F/none"))["error"] == "Object Not Found"
+
+
+async def test_publishers(client, get):
+    (shown,) = await get("/stream/publishers")
+    assert shown.pop("connection_details")["name"] == client.connection.name
+    assert shown == {
+        "queue": QUEUE, "publisher_id": 7, "reference": "orders", "published": 2, "confirmed": 2,
+        "errored": 0,
+    }  # fmt: skip
+    assert len(await get("/stream/publishers/%2F/s")) == 1
+    assert await get("/stream/publishers/%2F/other") == []
+    name = client.connection.name
+    assert len(await get(f"/stream/connections/%2F/{name}/publishers")) == 1
+
+
+async def test_consumers(client, get):
+    (shown,) = await get("/stream/consumers")
+    assert shown.pop("connection_details")["user"] == "guest"
+    assert shown == {
+        "queue": QUEUE, "subscription_id": 3, "credits": 1, "consumed": 2, "offset": 2,
+        "offset_lag": 0, "active": True, "activity_status": "up", "properties": {"name": "app"},
+    }  # fmt: skip
+    name = client.connection.name
+    assert len(await get(f"/stream/connections/%2F/{name}/consumers")) == 1
+
+
+async def test_closing_a_connection(client, get):
+    name = client.connection.name
+    assert await get(f"/stream/connections/%2F/{name}", "DELETE") == 204
+    (close,) = await client.frames()
+    assert close.key == codes.CLOSE
+    assert await get("/stream/connections") == []
