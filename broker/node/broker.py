@@ -24,7 +24,7 @@ from leveret.broker.declarations.values import Declaration, PutExchange, PutQueu
 from leveret.broker.events.alarm_events import AlarmEvents
 from leveret.broker.events.events import Events
 from leveret.broker.moving.moving import Moving
-from leveret.broker.net.client_listeners import ClientListeners
+from leveret.broker.net.client_listeners import TLS_SUFFIX, ClientListeners
 from leveret.broker.net.tls import CertificateWatcher
 from leveret.broker.node.initial_declarations import initial_declarations, put_new_cluster_id
 from leveret.broker.node.start_progress import StartProgress
@@ -32,6 +32,8 @@ from leveret.broker.policies.parameters import GLOBAL, INTERNAL_CLUSTER_ID, NO_V
 from leveret.broker.protocols.amqp091.amqp091 import AMQP, amqp091
 from leveret.broker.protocols.amqp091.connection.connection import Connection
 from leveret.broker.protocols.served_protocols import protocols_beside_amqp
+from leveret.broker.protocols.stream.addresses import own_address
+from leveret.broker.protocols.stream.connection import STREAM
 from leveret.broker.registry import stored, tables
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.registry.declaration_writer import DeclarationWriter
@@ -297,6 +299,9 @@ class Broker:
         self.listeners.open(amqp091(self.config, self._accept))
         for protocol in protocols_beside_amqp(self.services, self.connections):
             self.listeners.open(protocol)
+        tls_listeners = self.listeners.of(STREAM + TLS_SUFFIX)
+        address = own_address(self.config, self.listeners.of(STREAM), tls_listeners)
+        self.services.client_addresses.set_own(address)
         self._watch_consumers()
         self.links.start()
 

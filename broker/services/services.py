@@ -25,6 +25,7 @@ from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.counts import NodeCounts
 from leveret.broker.runtime.message_numbers import MessageNumbers
 from leveret.broker.runtime.turns import Turns
+from leveret.broker.services.client_addresses import ClientAddresses
 from leveret.broker.vhost.direct_replies import Replies
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.storage.messages.message import Message
@@ -77,6 +78,7 @@ class Services:
     message_numbers: MessageNumbers = field(init=False)
     counts: NodeCounts = field(default_factory=NodeCounts)
     open_counts: OpenCounts = field(default_factory=OpenCounts)
+    client_addresses: ClientAddresses = field(default_factory=ClientAddresses)
     replies: Replies = field(init=False)
     observer: Observer | None = None
     holds_confirms: bool = False

@@ -1,10 +1,11 @@
-"""The state that each node sends the others: alarms, maintenance, and static shovels.
+"""The state that each node sends the others: alarms, maintenance, static shovels, addresses.
 
 An alarm of one node holds back publishers on all nodes of its cluster. A node under maintenance
 gets no new queues from others. A static shovel runs on one of the nodes whose configurations have
-it. Each node sends its state to each other node when their link comes up, and after every change,
-so a node that joins later learns of it, too. A frame has the whole state, so nothing depends on
-earlier frames. The alarms of a node end when it goes down.
+it. Clients of the stream protocol are told the addresses of all nodes. Each node sends its state to
+each other node when their link comes up, and after every change, so a node that joins later learns
+of it, too. A frame has the whole state, so nothing depends on earlier frames. The alarms of a node
+end when it goes down.
 
 A frame is a MessagePack map: later releases may add fields. Alarms that this release does not know
 are left out.
@@ -17,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from leveret.broker.resources.alarms import DISK, MEMORY, Alarms
+from leveret.broker.services.client_addresses import ClientAddress, ClientAddresses
 from leveret.cluster.links.services import NODE_STATES_SERVICE, Peer, ServiceRegistry
 
 KNOWN_ALARMS = (MEMORY, DISK)
@@ -26,12 +28,13 @@ logger = logging.getLogger("leveret.cluster")
 
 class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
     """alarms: the node's own alarms. is_under_maintenance: it serves no clients (`drain`).
-    static_shovels: the names of its static shovels.
+    static_shovels: the names of its static shovels. client_address: for clients of streams.
     """
 
     alarms: tuple[str, ...] = ()
     is_under_maintenance: bool = False
     static_shovels: tuple[str, ...] = ()
+    client_address: ClientAddress = ClientAddress()
 
 
 NOTHING_SPECIAL = NodeState()
@@ -44,13 +47,15 @@ class NodeStates:
     static_shovels_changed: called when a node announces its static shovels. Both may be replaced.
     """
 
-    def __init__(self, links: ServiceRegistry, alarms: Alarms) -> None:
+    def __init__(self, links: ServiceRegistry, alarms: Alarms, addresses: ClientAddresses) -> None:
         self.maintenance_changed: Callable[[], object] = lambda: None
         self.static_shovels_changed: Callable[[], object] = lambda: None
         self._alarms = alarms
+        self._addresses = addresses
         self._own = NodeState(alarms.own)
         self._peers: dict[Peer, NodeState] = {}
         alarms.listen(self._alarms_changed)
+        addresses.own_changed = self._address_changed
         links.register(NODE_STATES_SERVICE, self)
 
     @property
@@ -83,6 +88,10 @@ class NodeStates:
         """An alarm has begun or ended; those of other nodes are not passed on."""
         self._set_own(replace(self._own, alarms=self._alarms.own))
 
+    def _address_changed(self) -> None:
+        """Clients reach this node by another address."""
+        self._set_own(replace(self._own, client_address=self._addresses.own))
+
     def _set_own(self, state: NodeState) -> None:
         if state == self._own:
             return
@@ -111,12 +120,14 @@ class NodeStates:
     def peer_down(self, peer: Peer, reason: str) -> None:
         """The link to a node is down."""
         del self._peers[peer]
+        self._addresses.of_others.pop(peer.name, None)
         self._set_alarms(peer.name, ())
 
     def received(self, peer: Peer, payload: bytes) -> None:
         """Take another node's state. Raises ValueError if it is damaged."""
         state = msgspec.msgpack.decode(payload, type=NodeState)
         before, self._peers[peer] = self._peers[peer], state
+        self._addresses.of_others[peer.name] = state.client_address
         self._compare(before, state)
         self._set_alarms(peer.name, tuple(one for one in KNOWN_ALARMS if one in state.alarms))
 

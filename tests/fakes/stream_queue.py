@@ -29,7 +29,7 @@ class StreamQueue(LogQueue):
     def __init__(self, owner, specification):
         super().__init__(owner, specification)
         self.chunks = []
-        self.node_name = self.placement.node or "leveret@localhost"
+        self.node_names = (self.placement.node or "leveret@localhost",)
         self.users = []
         self.readers = []
         self.is_held = False
@@ -213,7 +213,7 @@ class StreamFactory(QueueFactory):
     """The streams of one node."""
 
     def members(self, queue):
-        nodes = (queue.node_name,)
+        nodes = queue.node_names
         return QueueMembers(leader=nodes[0], nodes=nodes, online=nodes, synchronised=nodes)
 
 

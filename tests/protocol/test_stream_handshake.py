@@ -8,6 +8,7 @@ from leveret.broker.protocols.stream import codes
 from leveret.broker.protocols.stream.connection import CLOSE_TIMEOUT_MS, REFUSAL_MS
 from leveret.broker.protocols.stream.incoming import INITIAL_FRAME_BYTES_MAX
 from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.broker.services.client_addresses import ClientAddress
 from tests.protocol.stream_peer import StreamNode, frame, octets, pairs, string, strings
 
 
@@ -217,12 +218,13 @@ async def test_versions_of_commands(node):
 async def test_metadata(node):
     client = await node.client()
     await client.create("s")
+    node.broker.services.client_addresses.of_others["other@b"] = ClientAddress("b.example", 5560)
+    node.stream("s").node_names = (node.broker.config.node_name, "other@b", "unknown@c")
     client.send(codes.METADATA, struct.pack(">I", 9) + strings("s", "none"))
     (answer,) = await client.frames()
     host = node.broker.config.node_name.partition("@")[2]
-    node.stream("s").node_name = node.broker.config.node_name
-    assert answer.body.startswith(struct.pack(">IIH", 9, 1, 0))
-    assert (
-        string("none") + struct.pack(">HHI", codes.STREAM_DOES_NOT_EXIST, 65_535, 0) in answer.body
-    )
-    assert host
+    brokers = struct.pack(">IH", 2, 0) + string(host) + struct.pack(">I", 5672)
+    brokers += struct.pack(">H", 1) + string("b.example") + struct.pack(">I", 5560)
+    found = string("s") + struct.pack(">HHIH", codes.OK, 0, 1, 1)
+    found += string("none") + struct.pack(">HHI", codes.STREAM_DOES_NOT_EXIST, 65_535, 0)
+    assert answer.body == struct.pack(">I", 9) + brokers + struct.pack(">I", 2) + found

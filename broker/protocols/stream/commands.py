@@ -156,11 +156,13 @@ class Commands:
         members = connection.services.queue_kinds.of(queue.kind).members(queue)
         if members is None or not members.leader:
             return StreamNodes(codes.STREAM_NOT_AVAILABLE)
-        replicas = [node for node in members.online if node != members.leader]
+        replicas = [
+            address_of(connection, node) for node in members.online if node != members.leader
+        ]
         return StreamNodes(
             codes.OK,
             address_of(connection, members.leader),
-            [address_of(connection, node) for node in replicas],
+            [address for address in replicas if address is not None],
         )
 
 

@@ -26,7 +26,7 @@ from leveret.broker.net import connection_limits as limits
 from leveret.broker.net.reading import Reading
 from leveret.broker.net.tls import session_facts
 from leveret.broker.protocols.stream import codes, responses
-from leveret.broker.protocols.stream.addresses import address_of
+from leveret.broker.protocols.stream.addresses import own_address_for
 from leveret.broker.protocols.stream.incoming import CLOSING, GONE, HANDSHAKE, RUNNING, Incoming
 from leveret.broker.protocols.stream.output import PROGRESS_MS_MAX, Output
 from leveret.broker.protocols.stream.requests import Properties
@@ -219,7 +219,7 @@ class StreamConnection(SessionConnection, asyncio.BaseProtocol):
         self._watch_expiry()
         connection_created(self)
         logger.info("%s: user '%s' opened vhost '%s'", self.name, user.name, vhost.name)
-        host, port = address_of(self, self.services.config.node_name)
+        host, port = own_address_for(self)
         return {"advertised_host": host, "advertised_port": str(port)}
 
     def renewed(self, user: Identity) -> None:

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from leveret.broker.resources.alarms import DISK, MEMORY, Alarms
+from leveret.broker.services.client_addresses import ClientAddress, ClientAddresses
 from leveret.cluster.links.services import NODE_STATES_SERVICE
 from leveret.cluster.node_status.node_states import NodeStates
 from tests.linked_nodes import LinkServices
@@ -15,7 +16,8 @@ class OneNode:
     def __init__(self, name):
         self.name = name
         self.alarms = Alarms()
-        self.service = NodeStates(LinkServices(), self.alarms)
+        self.addresses = ClientAddresses()
+        self.service = NodeStates(LinkServices(), self.alarms, self.addresses)
         self.heard = []
         self.alarms.listen(lambda: self.heard.append(self.alarms.reason))
 
@@ -174,3 +176,17 @@ def test_nodes_tell_which_static_shovels_they_have():
     assert other.service.with_static_shovel("both") == {"a"}
     other.service.peer_down(to_one, "gone")
     assert other.service.with_static_shovel("both") == set()
+
+
+def test_addresses_for_clients_of_streams(nodes):
+    a, b, _ = nodes
+    address = ClientAddress("a.example", 5552)
+    a.addresses.set_own(address)
+    to_b, _ = link(a, b)
+    assert b.addresses.of_others == {"a": address}
+    assert a.addresses.of_others == {}
+    moved = ClientAddress("a.example", 5553)
+    a.addresses.set_own(moved)
+    assert b.addresses.of_others == {"a": moved}
+    b.service.peer_down(to_b.back, "the link is down")
+    assert b.addresses.of_others == {}
