@@ -40,6 +40,8 @@ class ElectionLimit:
     def forget(self, member: GroupMember) -> None:
         """A member was removed."""
         self._standing.pop(member, None)
+        if member in self._waiting:
+            self._waiting.remove(member)
 
     def _has_room(self, now_ms: int) -> bool:
         standing = self._standing

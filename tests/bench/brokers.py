@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests import ports
+
 from .measure import tree
 from .node_files import PLUGIN, RABBITMQ_TRACES, shared_settings
 
@@ -82,14 +84,16 @@ class Broker:
 
 
 def free_port(wanted: int) -> int:
-    """Return the wanted port, or any free one if it is taken."""
-    for port in (wanted, 0):
+    """Return the wanted port if it is free, or another one, which is not returned again."""
+    if wanted:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with contextlib.suppress(OSError):
-                probe.bind((HOST, port))
-                return int(probe.getsockname()[1])
-    raise BrokerFailed("there is no free port")
+                probe.bind((HOST, wanted))
+                return wanted
+    while (port := ports.free_port()) in PREFERRED_PORTS.values():
+        pass
+    return port
 
 
 def _answers(port: int) -> bool:
