@@ -17,5 +17,6 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 def test_an_example(example):
     with EmbeddedBroker.in_thread(streams=True) as broker:
         own = example.replace("localhost:5672", f"{broker.host}:{broker.port}")
-        own = own.replace('"localhost"', f'"{broker.host}"').replace("5552", str(broker.stream_port))
+        own = own.replace('"localhost"', f'"{broker.host}"')
+        own = own.replace("5552", str(broker.stream_port))
         exec(compile(own, PAGE.name, "exec"), {"__name__": "__main__"})
