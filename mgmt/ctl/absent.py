@@ -2,7 +2,7 @@
 
 _NO_ERLANG = "there is no Erlang in this node"
 _NO_CLUSTER = "this is not possible in a cluster of Leveret yet"
-_NO_STREAMS = "streams are not supported"
+_NO_COORDINATOR = "each stream has a leader of its own: stream_status shows it"
 _ALWAYS_MIRRORED = (
     "mirroring is not a deprecated feature here: list_policies shows the policies with ha-mode"
 )
@@ -18,10 +18,11 @@ _BY_REASON = {
     _NO_CLUSTER: (
         "discover_peers", "reconcile_vhosts",
     ),
-    _NO_STREAMS: (
-        "add_replica", "delete_replica", "restart_stream", "stream_status", "coordinator_status",
-        "set_stream_retention_policy", "list_stream_connections", "list_stream_consumers",
-        "list_stream_publishers",
+    _NO_COORDINATOR: ("coordinator_status",),
+    "the next leader takes over by itself; transfer_leader moves the leader": ("restart_stream",),
+    "set_policy sets max-age and max-length-bytes of streams": ("set_stream_retention_policy",),
+    "the API has them: /api/stream/connections, publishers and consumers": (
+        "list_stream_connections", "list_stream_consumers", "list_stream_publishers",
     ),
     _ALWAYS_MIRRORED: (
         "remove_classic_queue_mirroring_from_policies",

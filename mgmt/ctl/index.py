@@ -79,6 +79,7 @@ MODULES = {
         "delete_queue", "drain", "force_gc", "purge_queue", "resume_listeners", "revive",
         "suspend_listeners",
     ),
+    "streams": ("add_replica", "delete_replica", "stream_status"),
     "trace_logs": ("list_trace_logs", "trace_log_off", "trace_log_on"),
     "users": (
         "add_user", "authenticate_user", "change_password", "clear_password",

@@ -120,3 +120,25 @@ def test_a_stream_with_one_member_is_used_through_all_nodes(cluster):
     for body in bodies:
         channel.basic_publish("", "one", body)
     assert_has_all(cluster, "one", bodies)
+
+
+def test_replicas_are_added_and_removed_while_the_stream_is_used(cluster):
+    a, b, c = cluster
+    declared(a, "moved", x_initial_cluster_size=1)
+    with ConfirmedPublisher(c, "moved") as publisher:
+        a.wait_until(lambda: len(publisher.confirmed) > 20, "messages are confirmed")
+        for node in (b, c):
+            a.ctl("add_replica", "moved", node.name)
+        a.ctl("delete_replica", "moved", a.name)
+        before = len(publisher.confirmed)
+        a.wait_until(lambda: len(publisher.confirmed) > before + 20, "another node leads")
+    status = b.ctl_json("stream_status", "moved")
+    assert sorted(one["node"] for one in status) == [b.name, c.name]
+    assert sorted(one["role"] for one in status) == ["replica", "writer"]
+    assert_has_all(cluster, "moved", publisher.confirmed)
+    with a.connect() as connection:
+        connection.channel().queue_declare("classic")
+    said = a.ctl("add_replica", "classic", b.name, succeeds=False)
+    assert said == "Error:\nCannot add replicas to a classic queue\n"
+    said = a.ctl("delete_replica", "none", b.name, succeeds=False)
+    assert said == "Error:\nnot_found\n"

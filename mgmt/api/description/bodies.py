@@ -64,6 +64,7 @@ GROWING_ON_NODE = body(
     {"node": TEXT, "strategy": _STRATEGY},
     {"vhost_pattern": TEXT, "queue_pattern": TEXT, **_MEMBERSHIP},
 )
+STREAM_REPLICA = body({"vhost": TEXT, "name": TEXT, "node": TEXT})
 FORCING = body({}, {"vhost": TEXT, "name": TEXT, "all": _TRUTH})
 QUEUE_ACTION = body(
     {"action": one_of("sync", "cancel_sync", "transfer_leader", "convert")},

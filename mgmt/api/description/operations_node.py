@@ -154,6 +154,8 @@ CONTROL = (
         "/node/force-shrink-quorum-queues", bodies.FORCING,
         list_of(record({"vhost": NAME, "name": NAME, "error": TEXT})), 503,
     ),
+    _control.posts("/node/add-stream-replica", bodies.STREAM_REPLICA, None, 503),
+    _control.posts("/node/delete-stream-replica", bodies.STREAM_REPLICA, None, 503),
     Operation("GET", "/node/events", "control socket", OBJECT, answer_type="application/x-ndjson"),
 )  # fmt: skip
 
