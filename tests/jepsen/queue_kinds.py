@@ -1,12 +1,18 @@
 """The kinds of queues that a run can have: how they are declared, and what is expected of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tests.cluster.clustered_nodes import ClusteredNode
 from tests.cluster.hosted_nodes import Cluster, api
+from tests.jepsen.account import Account
+from tests.jepsen.clients import Clients
+from tests.jepsen.stream_account import StreamAccount
+from tests.jepsen.stream_clients import StreamClients
+from tests.jepsen.stream_protocol import PORT
 
 DOWN = "down"
+SMALL_SEGMENTS = {"x-stream-max-segment-size-bytes": 50_000}
 MORE_OF_POLICIES = (
     '"ha-sync-mode": "automatic", "ha-promote-on-failure": "when-synced", '
     '"ha-promote-on-shutdown": "when-synced", "queue-master-locator": "random"'
@@ -19,7 +25,7 @@ class QueueKind(NamedTuple):
     arguments, policies: by the beginning of a queue's name. survives_partitions: the queues need no
     partition handling, so every fault may happen with each of them. is_exact: no message may be
     delivered twice without the mark of a redelivery, and first deliveries are in order. columns:
-    what tells the state of a queue whose messages do not come.
+    what tells the state of a queue whose messages do not come. account, clients: what a run uses.
     """
 
     names: list[str]
@@ -29,6 +35,8 @@ class QueueKind(NamedTuple):
     survives_partitions: bool
     is_exact: bool
     columns: tuple[str, ...]
+    account: Callable[[], Account] = Account
+    clients: type[Clients] = Clients
 
     def declare(self, cluster: Cluster) -> None:
         """Declare the queues, each at another node."""
@@ -90,4 +98,14 @@ QUORUM = QueueKind(
     },
     {}, True, True, ("name", "leader", "state", "members", "online", "messages"),
 )  # fmt: skip
-KINDS_OF_QUEUES = {"mirrored": MIRRORED, "quorum": QUORUM}
+STREAM = QueueKind(
+    ["all-1", "all-2", "one-1", "short-1"], [f"stream.listeners.tcp.default = {PORT}"],
+    {
+        "all": {"x-queue-type": "stream", "x-initial-cluster-size": 5, **SMALL_SEGMENTS},
+        "one": {"x-queue-type": "stream", "x-initial-cluster-size": 1, **SMALL_SEGMENTS},
+        "short": {"x-queue-type": "stream", "x-max-length-bytes": 300_000, **SMALL_SEGMENTS},
+    },
+    {}, True, True, ("name", "leader", "state", "members", "online", "messages"),
+    lambda: StreamAccount(frozenset({"short-1"})), StreamClients,
+)  # fmt: skip
+KINDS_OF_QUEUES = {"mirrored": MIRRORED, "quorum": QUORUM, "stream": STREAM}

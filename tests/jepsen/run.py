@@ -3,6 +3,7 @@
     python -m tests.jepsen.run --minutes 30 --seed 7
     python -m tests.jepsen.run --mode autoheal --nodes 5 --seed 7
     python -m tests.jepsen.run --queues quorum --mode ignore
+    python -m tests.jepsen.run --queues stream --mode autoheal
 
 Publishers and consumers use several queues at all nodes of a cluster, while the faults of a plan
 happen, which follows from the seed. In the end all queues are drained. Each confirmed message has
@@ -26,7 +27,6 @@ from tests.cluster.clustered_nodes import ClusteredNode
 from tests.cluster.hosted_nodes import AMQP_PORT, Cluster
 from tests.cluster.namespaces import why_not
 from tests.jepsen.account import SHOWN, Account
-from tests.jepsen.clients import Clients
 from tests.jepsen.nemesis import Nemesis, NotWhole
 from tests.jepsen.plan import AUTOHEAL, FULL_DISK, IGNORE, MODES, PAUSE_IF_ALL_DOWN, Fault, plan
 from tests.jepsen.queue_kinds import KINDS_OF_QUEUES, MIRRORED, QueueKind
@@ -87,7 +87,7 @@ async def _run(
     wanted: Run, cluster: Cluster, faults: list[Fault], directory: Path,
     tell: Callable[[str], object],
 ) -> Outcome:  # fmt: skip
-    account = Account()
+    account = wanted.queues.account()
     begun = time.monotonic()
 
     def timed(line: str) -> None:
@@ -99,7 +99,9 @@ async def _run(
         node.name[0]: f"amqp://guest:guest@{node.host.address}:{AMQP_PORT}/"
         for node in cluster.nodes
     }
-    clients = Clients(urls, kind.names, account, wanted.seed, lambda: kind.depth(cluster.nodes))
+    clients = kind.clients(
+        urls, kind.names, account, wanted.seed, lambda: kind.depth(cluster.nodes)
+    )
     nemesis = Nemesis(cluster, account.events, directory / wanted.letters[-1], timed)
     problems = []
     clients.start()

@@ -1,0 +1,106 @@
+"""The account of a run with streams: which message all readers got at each offset.
+
+A reading is what one consumer gets. Its offsets follow each other; after retention has overtaken
+it, it goes on later. Each offset has the same body in all readings, also in the last ones, which
+are made on all nodes when everything is over: so nothing was delivered that was not committed.
+"""
+
+import re
+from itertools import pairwise
+
+from tests.jepsen.account import SHOWN, Account
+
+NAMED = "named"
+"""The beginning of the names of publishers with deduplication."""
+MESSAGE = re.compile(rb"(?:named|end|[a-e])>[\w-]+#\d+ ")
+
+
+def parse(body: bytes) -> tuple[str, bytes]:
+    """The message in an entry, and the body from there on."""
+    found = MESSAGE.search(body)
+    if found is None:
+        return f"no message: {body[:80]!r}", body
+    return found[0][:-1].decode(), body[found.start() :]
+
+
+class Reading:
+    """What one consumer has got of a stream. next_offset: of what it gets next; None: any."""
+
+    def __init__(self, account: "StreamAccount", queue: str, who: str) -> None:
+        self.next_offset: int | None = None
+        self.messages: dict[int, str] = {}
+        self._account = account
+        self._queue = queue
+        self._who = who
+
+    def take(self, offset: int, body: bytes) -> str:
+        """Note a message; returns which one it is."""
+        message, body = parse(body)
+        account, wanted = self._account, self.next_offset
+        if wanted is not None and offset != wanted:
+            is_overtaken = offset > wanted and self._queue in account.short
+            if not is_overtaken:
+                account.wrong.append(
+                    f"{self._who} got offset {offset} of {self._queue} for {wanted}"
+                )
+        self.next_offset = offset + 1
+        self.messages[offset] = message
+        known = account.bodies.setdefault(self._queue, {}).setdefault(offset, (message, hash(body)))
+        if known != (message, hash(body)):
+            account.wrong.append(
+                f"{self._who} got {message} at {offset} of {self._queue}, where {known[0]} was"
+            )
+        account.consumed[message] += 1
+        return message
+
+
+class StreamAccount(Account):
+    """What clients of streams saw. short: the streams whose retention removes messages.
+
+    bodies: by stream and offset, the message and a hash of its body. last: a reading by each node
+    of each stream when all is over.
+    """
+
+    def __init__(self, short: frozenset[str] = frozenset()) -> None:
+        super().__init__()
+        self.short = short
+        self.bodies: dict[str, dict[int, tuple[str, int]]] = {}
+        self.wrong: list[str] = []
+        self.last: dict[str, list[Reading]] = {}
+
+    @property
+    def missing(self) -> set[str]:
+        """The messages that were confirmed, and that are in no last reading."""
+        left = {one for found in self.last.values() for one in found[0].messages.values()}
+        return {one for one in self.confirmed.keys() - left if _queue_of(one) not in self.short}
+
+    def problems(self, is_exact: bool = False) -> list[str]:
+        """What must not be, after all streams were read on all nodes."""
+        problems = super().problems() + self.wrong[:SHOWN]
+        for queue, readings in self.last.items():
+            first = readings[0].messages
+            for other in readings[1:]:
+                # Members remove segments by their own clocks.
+                both = first.keys() & other.messages.keys()
+                if not both or max(first) > max(both) or max(other.messages) > max(both):
+                    problems.append(f"members of {queue} end at different offsets")
+            problems += self._order(queue, [first[offset] for offset in sorted(first)])
+        return problems
+
+    def _order(self, queue: str, messages: list[str]) -> list[str]:
+        """Each publisher's messages are in its order, each once; a named one's without gaps."""
+        problems = []
+        numbers: dict[str, list[int]] = {}
+        for message in messages:
+            publisher, _, number = message.partition("#")
+            numbers.setdefault(publisher, []).append(int(number))
+        for publisher, found in numbers.items():
+            for before, number in pairwise(found):
+                has_gap = publisher.startswith(NAMED) and number != before + 1
+                if number <= before or has_gap:
+                    problems.append(f"{publisher}#{number} follows #{before} in {queue}")
+        return problems[:SHOWN]
+
+
+def _queue_of(message: str) -> str:
+    return message.partition(">")[2].partition("#")[0]

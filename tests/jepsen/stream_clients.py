@@ -1,0 +1,195 @@
+"""Publishers and readers of streams at every node, which go on whatever happens to it.
+
+Beside the publishers of clients.py, each stream has a publisher with a name, which goes from node
+to node: it sends what was not confirmed again until it is, and deduplication stores it once.
+Readers begin again after some seconds: at the first or the next message, an offset, or a time.
+"""
+
+import asyncio
+import contextlib
+import struct
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import aiormq
+
+from tests.jepsen.clients import LOST, PUBLISH_SECONDS, RETRY_SECONDS, UNDER_WAY, Clients, _close
+from tests.jepsen.stream_account import NAMED, Reading, StreamAccount
+from tests.jepsen.stream_protocol import LOST as STREAM_LOST
+from tests.jepsen.stream_protocol import StreamClient
+
+READING_SECONDS, READING_MESSAGES = 8.0, 1500
+NAMED_PATIENCE_SECONDS = 1.5
+"""After so long without a confirm, a named publisher sends again through another node."""
+PREFETCH = 100
+END = "end"
+
+
+class StreamClients(Clients):
+    """All clients of a cluster with streams. Parameters as those of Clients."""
+
+    def __init__(
+        self, urls: dict[str, str], queues: list[str], account: StreamAccount, seed: int,
+        depth: Callable[[], int],
+    ) -> None:  # fmt: skip
+        super().__init__(urls, queues, account, seed, depth)
+        self._streams = account
+
+    def start(self) -> None:
+        """Begin to publish and to read."""
+        super().start()
+        start = asyncio.get_running_loop().create_task
+        for queue in self._queues:
+            self._publishers.append(start(self._publish_named(queue)))
+            for node in self._urls:
+                self._consumers.append(start(self._read_chunks_on(node, queue)))
+
+    async def drain(self) -> None:
+        """Read all of all streams on all nodes."""
+        for task in self._consumers:
+            task.cancel()
+        for error in await asyncio.gather(*self._consumers, return_exceptions=True):
+            if not isinstance(error, asyncio.CancelledError):
+                self._streams.wrong.append(f"a reader has failed: {error!r}")
+        for queue in self._queues:
+            await self._publish_end(queue)
+            readings = [
+                Reading(self._streams, queue, f"the last one at {one}") for one in self._urls
+            ]
+            self._streams.last[queue] = readings
+            for node, reading in zip(self._urls, readings, strict=True):
+                await self._read_all(node, queue, reading)
+
+    # Publishing
+
+    async def _publish_named(self, queue: str) -> None:
+        name = f"{NAMED}>{queue}"
+        nodes = [*self._urls]
+        waiting: dict[int, None] = {}
+        last = 0
+        while self._is_publishing or waiting:
+            node = self._chance.choice(nodes)
+            with contextlib.suppress(*STREAM_LOST):
+                async with StreamClient(self._host(node)) as client:
+                    known = await client.declare_publisher(queue, name)
+                    for number in [one for one in waiting if one <= known]:
+                        self._confirmed(name, number, node, queue, waiting)
+                    for number in waiting:
+                        client.publish(number, self._body(name, number))
+                    while self._is_publishing or waiting:
+                        if self._is_publishing and len(waiting) < UNDER_WAY:
+                            last += 1
+                            waiting[last] = None
+                            self._account.published.add(f"{name}#{last}")
+                            self._under_way[f"{name}#{last}"] = None
+                            client.publish(last, self._body(name, last))
+                            await asyncio.sleep(self._chance.uniform(0, PUBLISH_SECONDS))
+                        if len(waiting) >= UNDER_WAY / 2 or not self._is_publishing:
+                            for number in await client.confirmed(NAMED_PATIENCE_SECONDS):
+                                self._confirmed(name, number, node, queue, waiting)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    def _confirmed(
+        self, name: str, number: int, node: str, queue: str, waiting: dict[int, None]
+    ) -> None:
+        if number in waiting:
+            del waiting[number]
+            self._under_way.pop(f"{name}#{number}", None)
+            self._account.confirm(f"{name}#{number}", node, queue, time.monotonic())
+
+    @staticmethod
+    def _body(name: str, number: int) -> bytes:
+        return f"{name}#{number} ".encode() + b"n" * (number % 100)
+
+    async def _publish_end(self, queue: str) -> None:
+        message = f"{END}>{queue}#1"
+        self._account.published.add(message)
+        while message not in self._account.confirmed:
+            with contextlib.suppress(*LOST):
+                connection = await aiormq.connect(next(iter(self._urls.values())))
+                channel = await connection.channel(publisher_confirms=True)
+                await channel.basic_publish(f"{message} ".encode(), routing_key=queue)
+                self._account.confirm(message, "", queue, time.monotonic())
+                await _close(connection)
+
+    # Readers
+
+    async def _consume(self, connection, queue) -> None:
+        """Read by AMQP 0-9-1 for a while."""
+        reading = Reading(self._streams, queue, "a consumer")
+        start = self._chance.choice(["first", "next", "last", self._offset(queue), "5s"])
+        await self._consume_from(connection, queue, start, reading, lambda message: False)
+
+    async def _consume_from(self, connection, queue, start, reading, is_last) -> None:
+        channel = await connection.channel()
+        await channel.basic_qos(prefetch_count=PREFETCH)
+        has_ended = asyncio.Event()
+        until_s = time.monotonic() + READING_SECONDS
+
+        async def take(delivery) -> None:
+            offset = delivery.header.properties.headers["x-stream-offset"]
+            if not has_ended.is_set() and is_last(reading.take(offset, delivery.body)):
+                has_ended.set()
+            with contextlib.suppress(*LOST):
+                await channel.basic_ack(delivery.delivery_tag)
+
+        if isinstance(start, int):
+            reading.next_offset = start
+        await channel.basic_consume(queue, take, arguments={"x-stream-offset": start})
+        while channel.consumers and not (connection.is_closed or channel.is_closed):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(has_ended.wait(), RETRY_SECONDS)
+            is_over = time.monotonic() > until_s or len(reading.messages) > READING_MESSAGES
+            if has_ended.is_set() or (is_over and not self._is_draining):
+                has_ended.set()
+                return
+
+    def _offset(self, queue: str) -> int:
+        """An offset that a reader may have read before."""
+        known = self._streams.bodies.get(queue)
+        return self._chance.randint(0, max(known)) if known else 0
+
+    async def _read_chunks_on(self, node: str, queue: str) -> None:
+        """Read by the stream protocol, for a while from each place."""
+        while True:
+            with contextlib.suppress(*STREAM_LOST):
+                async with StreamClient(self._host(node)) as client:
+                    await self._read_chunks(client, queue)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _read_chunks(self, client: StreamClient, queue: str) -> None:
+        reading = Reading(self._streams, queue, "a subscription")
+        first = self._offset(queue)
+        five_seconds_ago = int(1000 * (time.time() - 5))
+        offset = self._chance.choice([
+            b"\0\1", b"\0\2", b"\0\3", struct.pack(">HQ", 4, first),
+            struct.pack(">HQ", 5, five_seconds_ago),
+        ])  # fmt: skip
+        least = first if offset[1] == 4 else 0
+        reading.next_offset = least if offset[1] == 4 else None
+        await client.subscribe(queue, offset)
+        until_s = time.monotonic() + READING_SECONDS
+        while time.monotonic() < until_s and len(reading.messages) < READING_MESSAGES:
+            at, entries = await client.chunk()
+            for number, entry in enumerate(entries, at):
+                if number >= least:
+                    # The first chunk may begin before the offset.
+                    reading.take(number, entry)
+            await asyncio.sleep(self._chance.uniform(0, PUBLISH_SECONDS))
+
+    async def _read_all(self, node: str, queue: str, reading: Reading) -> None:
+        self._is_draining = True
+        end = f"{END}>{queue}#1"
+        while end not in reading.messages.values():
+            reading.messages.clear()
+            reading.next_offset = None
+            with contextlib.suppress(*LOST):
+                connection = await aiormq.connect(self._urls[node])
+                await self._consume_from(connection, queue, "first", reading, end.__eq__)
+                await _close(connection)
+
+    def _host(self, node: str) -> str:
+        host = urlsplit(self._urls[node]).hostname
+        assert host is not None, "a node has an address"
+        return host
