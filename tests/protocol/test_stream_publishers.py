@@ -59,6 +59,29 @@ async def test_confirms_come_when_the_stream_gives_them(node, client):
     assert confirmed(await client.frames()) == {1: [1]}
 
 
+@pytest.mark.parametrize("is_freed_first", [True, False])
+async def test_confirms_of_a_client_that_has_gone_while_it_had_to_wait(
+    node, client, caplog, is_freed_first
+):
+    await client.declare_publisher(1, "s")
+    other = await node.client()
+    await other.declare_publisher(1, "s")
+    node.stream("s").is_held = True
+    client.publish(1, *[(number, "a") for number in range(20)])
+    other.publish(1, (1, "b"))
+    if is_freed_first:
+        client.disconnect()
+        del client.connection
+        await other.frames()
+        node.stream("s").commit()
+    else:
+        node.stream("s").commit()
+        client.disconnect()
+        del client.connection
+    assert confirmed(await other.frames()) == {1: [1]}
+    assert not [one for one in caplog.records if one.exc_info]
+
+
 async def test_publishers_of_two_streams(client):
     await client.create("t")
     await client.declare_publisher(1, "s")

@@ -262,6 +262,10 @@ class StreamConnection(SessionConnection, asyncio.BaseProtocol):
         """Send the confirms that are due at the end of the round."""
         self.output.flush_later()
 
+    def handle_input(self) -> None:
+        """Handle the frames that have come."""
+        self.incoming.handle()
+
     def go_on(self) -> None:
         """Handle input that had to wait for confirms."""
         self.incoming.go_on()

@@ -46,6 +46,9 @@ class IncomingConnection(ServingConnection, LoginConnection, Protocol):
     state: str
     reading: Reading
 
+    def handle_input(self) -> None:
+        """Call `Incoming.handle`."""
+
     def drop(self) -> None:
         """Close the socket after all output is sent."""
 
@@ -91,7 +94,8 @@ class Incoming:
 
     def go_on(self) -> None:
         """Handle input that has waited, in a later round."""
-        self._turns.after_round(self.handle)
+        # The connection may end before, and is not to be freed while this waits.
+        self._turns.after_round(self._connection.handle_input)
 
     def handle(self) -> None:
         """Handle the frames that have come. If some have to wait, the socket is not read."""

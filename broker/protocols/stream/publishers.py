@@ -107,6 +107,10 @@ class Publishers:
         for number in list(self.by_number):
             self.delete(number)
         self._due = []
+        if self.is_full:
+            # Confirms that come later find nothing that waits for them.
+            self.is_full = False
+            self._connection.go_on()
 
     def statuses(self) -> list[PublisherFigures]:
         """The publishers, for management."""
