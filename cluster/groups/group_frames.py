@@ -215,7 +215,7 @@ def items_of(frame: bytes) -> Iterator[RaftItem | Item]:
             start = place + _HEAD.size
             place = start + length
             if place > len(frame):
-                raise GroupFrameError("a frame about groups of quorum queues is cut off")
+                raise GroupFrameError("a frame about groups is cut off")
             if kind == OTHER:
                 yield _DECODER.decode(view[start:place])
             elif kind == RAFT:

@@ -81,11 +81,6 @@ MEMBERS_A_TURN = 200
 logger = logging.getLogger("leveret.cluster")
 
 
-def number_as_name(group: int) -> str:
-    """The name of a group whose queue is not known."""
-    return f"quorum queue group {group}"
-
-
 def _drop(node: str, item: Item) -> None:
     """The clients of this kind do not ask each other."""
 
@@ -120,7 +115,7 @@ class Groups:
         self.lost: Callable[[int, str], object] = lambda group, name: None
         self.between_clients: Callable[[str, AskClient | ClientAnswered], object] = _drop
         self.may_join: Callable[[int, str], bool] = lambda group, name: True
-        self.name_of: Callable[[int], str] = number_as_name
+        self.name_of: Callable[[int], str] = self.number_as_name
         self._service = service
         self._store = store
         self._clock = clock
@@ -216,6 +211,10 @@ class Groups:
         for node in use.nodes:
             use.find(node)
         return use
+
+    def number_as_name(self, group: int) -> str:
+        """The name of a group whose queue is not known."""
+        return f"group {group} of {self.log.name}"
 
     def tell_all(self, group: int) -> None:
         """Tell all nodes when the member here becomes the leader: they may have asked earlier."""

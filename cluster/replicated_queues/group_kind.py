@@ -24,7 +24,7 @@ from leveret.broker.queues.contract.status import RaftFigures
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.services.services import Services
 from leveret.cluster.groups.group_member import GroupMember
-from leveret.cluster.groups.groups import Groups, number_as_name
+from leveret.cluster.groups.groups import Groups
 from leveret.cluster.placement.leader_location import locator_of
 from leveret.cluster.placement.replicated_kind import ReplicatedKind
 from leveret.cluster.replicated_queues.cluster_state import ClusterState
@@ -217,7 +217,7 @@ class GroupKind(ReplicatedKind, Generic[Q]):
 
     def _name_of(self, group: int) -> str:
         declared = self.declared.get(group)
-        return number_as_name(group) if declared is None else declared.name
+        return self.groups.number_as_name(group) if declared is None else declared.name
 
     def _remove(self, group: int) -> None:
         if group in self.groups.members:
@@ -232,7 +232,8 @@ class GroupKind(ReplicatedKind, Generic[Q]):
     def has_declarations(self) -> None:
         """The node has all declarations: remove the members of queues that are not declared."""
         for group in [one for one in self.groups.members if one not in self.declared]:
-            logger.info("removing a member of %s, which was deleted", number_as_name(group))
+            name = self.groups.number_as_name(group)
+            logger.info("removing a member of %s, which was deleted", name)
             self._remove(group)
 
     def members_changed(self) -> None:

@@ -213,7 +213,7 @@ def decode_record(data: bytes) -> MembersRecord:
     try:
         return _RECORDS.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise RecordError(f"the members of a quorum queue cannot be read: {error}") from error
+        raise RecordError(f"the members of the queue cannot be read: {error}") from error
 
 
 def readable(data: bytes) -> MembersRecord:

@@ -264,4 +264,4 @@ async def test_an_item_that_fails_delays_no_other_group(tmp_path, caplog):
         groups.send_item(groups.node, Damaged(1, groups.members[1].me))
         client.add(b"of another group")
         await until(lambda: client.is_done)
-    assert "quorum queue group 1 drops a Damaged of this node" in caplog.text
+    assert "group 1 of quorum queues drops a Damaged of this node" in caplog.text
