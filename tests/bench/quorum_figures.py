@@ -12,8 +12,9 @@ Each measurement has three fresh nodes. Without names all are made:
     leader       the leader of one queue is killed, again and again, while a client of another node
                  publishes 200 messages a second
     suspended    the same for a leader that is suspended
-    converted    a classic queue becomes a quorum queue while clients of another node publish 200
-                 messages a second: without messages, with 20,000, and with all
+    converted    a classic queue becomes a quorum queue and then a classic one again, and a mirrored
+                 queue a quorum queue, while clients of another node publish 200 messages a second:
+                 without messages, with 20,000, and with all
 
 A figure has the load of the machine with it, and the longest turns of the nodes' event loops.
 `--tree` measures the compiled build of another source tree.
@@ -242,26 +243,35 @@ def _measure_return(program: Path, cluster: Cluster, count: int, turns: Turns) -
 def measure_converted(program: Path, cluster: Cluster, options: argparse.Namespace) -> None:
     """The longest wait for a confirm while a queue is converted."""
     first, second, _ = cluster.nodes
-    client = client_of(first)
+    policy = {"pattern": "^mirrored", "definition": {"ha-mode": "all"}, "apply-to": "queues"}
+    client_of(first).put("policies", "/", "mirrors", body=policy)
     for count in (0, 20_000, options.messages):
-        name = f"converted-{count}"
-        declare(first, [name], CLASSIC)
-        if count:
-            fill(program, first, [name], count)
-        words = ["--port", str(second.port), "--queue", name, "--durable"]
-        command = [sys.executable, "-m", "tests.bench.confirm_probe", *words]
-        probe = Generator([*command, "--rate", str(PROBE_RATE)], is_first=True)
-        try:
-            time.sleep(SETTLE_SECONDS)
-            since = time.time()
-            client.post("queues", "/", name, "actions", body={"action": "convert", "to": "quorum"})
-            took = time.time() - since
-            time.sleep(SETTLE_SECONDS)
-        finally:
-            probe.stop()
-        longest = max(wait for due, wait in probe.result["samples"] if due > since - 1) / 1e6
-        show(f"{count:,} messages are converted in {took:.1f} s: longest wait for a confirm",
-             f"{longest:.3f} s", "1 s")  # fmt: skip
+        for before, kinds in (("classic", ("quorum", "classic")), ("mirrored", ("quorum",))):
+            name = f"{before}-{count}"
+            declare(first, [name], CLASSIC)
+            if count:
+                fill(program, first, [name], count)
+            for kind in kinds:
+                took, longest = _wait_while_converted(first, second, name, kind)
+                what = f"{name} becomes {kind} in {took:.1f} s"
+                show(f"{what}: longest wait for a confirm", f"{longest:.3f} s", "1 s")
+
+
+def _wait_while_converted(node: Node, other: Node, queue: str, kind: str) -> tuple[float, float]:
+    """The duration of a conversion, and the longest time that a confirm took, in seconds."""
+    words = ["--port", str(other.port), "--queue", queue, "--durable"]
+    command = [sys.executable, "-m", "tests.bench.confirm_probe", *words]
+    probe = Generator([*command, "--rate", str(PROBE_RATE)], is_first=True)
+    try:
+        time.sleep(SETTLE_SECONDS)
+        since = time.time()
+        asked = {"action": "convert", "to": kind}
+        client_of(node).post("queues", "/", queue, "actions", body=asked)
+        took = time.time() - since
+        time.sleep(SETTLE_SECONDS)
+    finally:
+        probe.stop()
+    return took, max(wait for due, wait in probe.result["samples"] if due > since - 1) / 1e6
 
 
 MEASUREMENTS = {

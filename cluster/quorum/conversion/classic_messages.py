@@ -170,8 +170,9 @@ class ClassicMessages:
         """Take all ready messages, so that none expires, and add them to a list."""
         backing = self._queue.backing
         while backing.ready_count:
-            taken += await when_readable(
-                lambda: backing.fetch(backing.fetchable(RETURNED_MAX), True)
+            # They are in the list even if the task is cancelled before it goes on.
+            await when_readable(
+                lambda: taken.extend(backing.fetch(backing.fetchable(RETURNED_MAX), True))
             )
             await asyncio.sleep(0)
 

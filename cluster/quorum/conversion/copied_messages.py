@@ -83,13 +83,24 @@ class CopiedMessages(Protocol):
 
 
 async def when_readable(read: Callable[[], Value]) -> Value:
-    """The result of a read, after waiting for the disk. Raises Refused if it fails."""
-    while True:
+    """The result of a read, after waiting for the disk. Raises Refused if it fails.
+
+    What was read is there only while those that wait are called back, so it is read again then.
+    """
+    waited: asyncio.Future[Value] = asyncio.get_running_loop().create_future()
+
+    def attempt() -> None:
+        if waited.done():
+            return  # The task was cancelled.
         try:
-            return read()
+            waited.set_result(read())
         except BeingRead as reading:
-            is_read = asyncio.Event()
-            reading.when_done(is_read.set)
-            await is_read.wait()
-        except Unreadable as error:
-            raise Refused(str(error)) from None
+            reading.when_done(attempt)
+        except Exception as error:
+            waited.set_exception(error)
+
+    attempt()
+    try:
+        return waited.result() if waited.done() else await waited
+    except Unreadable as error:
+        raise Refused(str(error)) from None
