@@ -77,7 +77,7 @@ class QueueViews:
             if queue.is_replicated:
                 self._make_replicated(view, queue, status, members)
         if status.stream is not None:
-            view = self._of_stream(view, queue, status.stream)
+            view = _of_stream(view, status.stream)
         if status.owner is not None:
             view["owner_pid_details"] = connection_details(status.owner)
         idle_since_s = self._sampler.idle_since_s(series, status.declared_at_s)
@@ -125,20 +125,6 @@ class QueueViews:
             "messages_dlx": status.counts.dlx,
             "message_bytes_dlx": status.dlx_bytes,
             "single_active_consumer_ctag": view.pop("single_active_consumer_tag"),
-        }
-
-    def _of_stream(
-        self, view: dict[str, Any], queue: QueueFacts, stream: StreamStatus
-    ) -> dict[str, Any]:
-        """The view of a stream: it has offsets and segments, and no messages in memory."""
-        left_out = {*StorageCounts().named(), *NOT_OF_STREAMS}
-        kept = {name: value for name, value in view.items() if name not in left_out}
-        return kept | {
-            "readers": {self._node_name: stream.readers} if stream.readers else {},
-            "segments": stream.segments,
-            "size_bytes": stream.size_bytes,
-            "first_offset": stream.first_offset,
-            "next_offset": stream.next_offset,
         }
 
     def _members(self, queue: QueueFacts, members: QueueMembers | None) -> dict[str, Any]:
@@ -200,6 +186,19 @@ class QueueViews:
         view["deliveries"] = []
         view["incoming"] = []
         return view | details
+
+
+def _of_stream(view: dict[str, Any], stream: StreamStatus) -> dict[str, Any]:
+    """The view of a stream: it has offsets and segments, and no messages in memory."""
+    left_out = {*StorageCounts().named(), *NOT_OF_STREAMS}
+    kept = {name: value for name, value in view.items() if name not in left_out}
+    return kept | {
+        "readers": stream.readers,
+        "segments": stream.segments,
+        "size_bytes": stream.size_bytes,
+        "first_offset": stream.first_offset,
+        "next_offset": stream.next_offset,
+    }
 
 
 def tiers_of(storage: StorageCounts, parts: dict[str, Any]) -> dict[str, dict[str, int]]:

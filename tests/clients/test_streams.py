@@ -34,12 +34,11 @@ def published(url, stream, begin, end):
     with pika.BlockingConnection(pika.URLParameters(url)) as connection:
         channel = connection.channel()
         channel.queue_declare(stream, durable=True, arguments=STREAM)
-        channel.confirm_delivery()
         for number in range(begin, end - 1):
-            # pika waits for each confirm: only the last message is confirmed.
-            channel._impl.basic_publish(
-                "", stream, body_of(number), pika.BasicProperties(headers={"number": number})
-            )
+            properties = pika.BasicProperties(headers={"number": number})
+            channel.basic_publish("", stream, body_of(number), properties)
+        # pika waits for each confirm: only the last message is confirmed.
+        channel.confirm_delivery()
         channel.basic_publish("", stream, body_of(end - 1))
 
 

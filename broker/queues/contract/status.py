@@ -177,14 +177,14 @@ class StreamStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     first_offset, next_offset: of the first message, and after the last committed one. segments:
     their number, and size_bytes that of all of them together; 0 without a member on this node.
-    readers: how many there are on this node, with those of other nodes that have no member.
+    readers: how many there are, by node.
     """
 
     first_offset: int
     next_offset: int
     segments: int
     size_bytes: int
-    readers: int
+    readers: dict[str, int]
 
 
 class RaftFigures(NamedTuple):

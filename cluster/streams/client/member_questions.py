@@ -10,6 +10,8 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
+from leveret.broker.queues.contract.status import ConsumerFigures
+
 Value = TypeVar("Value")
 
 HELD_MS: Final = 5000
@@ -64,7 +66,22 @@ class GroupState(msgspec.Struct, frozen=True, array_like=True):
     stopping: int = 0
 
 
-MemberQuestion: TypeAlias = ReadChunks | ResolveOffset | AskStats | AskGroup
+class ToldUse(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """What a client tells the leader's node about its use of the stream (told_uses.py).
+
+    readers: how many there are on its node. The rest are counts of messages since it began.
+    """
+
+    client: int
+    node: str
+    consumers: list[ConsumerFigures]
+    readers: int
+    published: int
+    delivered: int
+    acked: int
+
+
+MemberQuestion: TypeAlias = ReadChunks | ResolveOffset | AskStats | AskGroup | ToldUse
 
 
 class Offsets(msgspec.Struct, frozen=True, array_like=True):

@@ -17,14 +17,23 @@ from leveret.cluster.remote_queues.remote_figures import DOWN
 from leveret.cluster.streams.client.member_questions import Offsets, Stats
 from leveret.cluster.streams.client.stream_consumer import StreamConsumer
 from leveret.cluster.streams.client.stream_readers import StreamReaders
+from leveret.cluster.streams.client.told_uses import ToldUses
 from leveret.storage.contract.queue_status import StorageCounts
 
 
 class FiguredStream(Protocol):
-    """The stream. counts: of messages from clients of this node, and to them."""
+    """The stream. counts: of messages from clients of this node, and to them.
+
+    uses: what other nodes have told, if this one leads.
+    """
 
     counts: MessageCounts
     readers: StreamReaders
+    uses: ToldUses
+
+    @property
+    def node_name(self) -> str:
+        """The name of this node."""
 
     @property
     def offsets(self) -> Offsets:
@@ -69,9 +78,11 @@ class StreamFigures:
         """The counts. All messages are ready: they stay when they are read."""
         stream = self._stream
         offsets, counts = stream.offsets, stream.counts
+        published, delivered, acked = stream.uses.counts
         return CoarseCounts(
-            ready=offsets.count, consumers=len(stream.own_consumers),
-            published=counts.published, delivered=counts.delivered, acked=counts.acked,
+            ready=offsets.count, consumers=len(stream.own_consumers) + len(stream.uses.consumers),
+            published=counts.published + published, delivered=counts.delivered + delivered,
+            acked=counts.acked + acked,
         )  # fmt: skip
 
     def ages(self) -> AgeFigures:
@@ -79,9 +90,10 @@ class StreamFigures:
         return AgeFigures(None, [], 0)
 
     def consumers(self) -> list[ConsumerFigures]:
-        """The consumers on this node."""
+        """The consumers on this node, and those that other nodes have told about."""
         wall_ms = int(self._clock.wall_time_s() * 1000)
-        return [consumer.figures(wall_ms) for consumer in self._stream.own_consumers]
+        own = [consumer.figures(wall_ms) for consumer in self._stream.own_consumers]
+        return own + self._stream.uses.consumers
 
     def status(self) -> QueueStatus:
         """The status."""
@@ -97,10 +109,12 @@ class StreamFigures:
     def _stream_status(self) -> StreamStatus:
         readers = self._stream.readers
         own, offsets = readers.own_log, readers.offsets
+        here = {self._stream.node_name: readers.count} if readers.count else {}
         return StreamStatus(
             first_offset=offsets.first, next_offset=offsets.end,
             segments=0 if own is None else len(own.log.segments),
-            size_bytes=0 if own is None else own.log.size_bytes, readers=readers.count,
+            size_bytes=0 if own is None else own.log.size_bytes,
+            readers=here | self._stream.uses.readers,
         )  # fmt: skip
 
     def backing_queue_status(self) -> dict[str, Any]:

@@ -46,6 +46,7 @@ from leveret.broker.queues.contract.stream import (
     StreamUser,
 )
 from leveret.broker.queues.contract.stream_arguments import StreamFilter
+from leveret.broker.runtime.clock import Timer
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
@@ -66,19 +67,18 @@ from leveret.cluster.streams.client.member_questions import (
     MemberQuestionError,
     Offsets,
     Stats,
+    ToldUse,
     decode_question,
+    encode,
 )
+from leveret.cluster.streams.client.state_question import StateQuestion
 from leveret.cluster.streams.client.stream_consumer import StreamConsumer
 from leveret.cluster.streams.client.stream_figures import StreamFigures
 from leveret.cluster.streams.client.stream_group import StreamGroup
 from leveret.cluster.streams.client.stream_readers import BytesAnswer, StreamReaders
+from leveret.cluster.streams.client.told_uses import FIRST_TELL_MS, TELL_MS, ToldUses
 from leveret.cluster.streams.machine.effects import Applied, Effect
-from leveret.cluster.streams.machine.questions import (
-    QuestionError,
-    ask_offset,
-    ask_sequence,
-    read_answer,
-)
+from leveret.cluster.streams.machine.questions import ask_offset, ask_sequence
 from leveret.storage.messages.message import Entry
 
 logger = logging.getLogger("leveret.cluster")
@@ -96,10 +96,10 @@ class StreamQueueClient(Actor):
 
     __slots__ = (
         "_active", "_begun", "_clock", "_consumers", "_gathered", "_group", "_hold", "_node",
-        "_owner", "_ready", "_service", "_turns", "_users", "arguments", "auto_delete", "bindings",
-        "counts", "declared", "demand", "durable", "entry_reader", "figures", "is_deleted",
-        "is_exclusive", "kind", "may_redeliver", "name", "operator_policy", "options",
-        "owner_connection", "placement", "policy", "readers", "storage_id", "vhost_name",
+        "_owner", "_ready", "_service", "_telling", "_turns", "_users", "arguments", "auto_delete",
+        "bindings", "counts", "declared", "demand", "durable", "entry_reader", "figures",
+        "is_deleted", "is_exclusive", "kind", "may_redeliver", "name", "operator_policy", "options",
+        "owner_connection", "placement", "policy", "readers", "storage_id", "uses", "vhost_name",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = False
@@ -143,6 +143,8 @@ class StreamQueueClient(Actor):
         self._ready: dict[StreamConsumer, None] = {}
         self._users: dict[StreamUser, None] = {}
         self._begun: list[TimedRequest] = []
+        self.uses = ToldUses(owner.clock)
+        self._telling: Timer | None = None
         self._active = ActiveConsumers(
             node.name, self._group.sender, service, owner.turns, owner.clock, self.readers.retry
         )
@@ -159,6 +161,28 @@ class StreamQueueClient(Actor):
         ready, self._ready = self._ready, {}
         for consumer in ready:
             consumer.hand_over(self._turns)
+        if self._telling is None:
+            self._tell_later(FIRST_TELL_MS)
+
+    def _tell_later(self, delay_ms: int) -> None:
+        """Tell the leader's node about the use of the stream here, if that is another node."""
+        leader = self._service.leader
+        if leader and leader != self._node.name:
+            self._telling = self._clock.call_later_ms(delay_ms, self._tell)
+
+    def _tell(self) -> None:
+        self._telling = None
+        leader = self._service.leader
+        if not leader or leader == self._node.name:
+            return
+        counts, consumers = self.counts, self.figures.consumers()
+        use = ToldUse(
+            self._group.sender, self._node.name, consumers, self.readers.count,
+            counts.published, counts.delivered, counts.acked,
+        )  # fmt: skip
+        self._service.ask_member(leader, encode(use), lambda data: None)
+        if consumers or self.readers.count:
+            self._tell_later(TELL_MS)
 
     def _do_outputs(self) -> None:
         service = self._service
@@ -184,6 +208,7 @@ class StreamQueueClient(Actor):
         """The leader is not known, or cannot be reached."""
         self._group.leader_lost()
         self._active.leader_lost()
+        self.uses.forget()
 
     def told(self, session: int, effects: Iterable[Effect]) -> None:
         """Take effects of the leader for this client."""
@@ -210,7 +235,10 @@ class StreamQueueClient(Actor):
             logger.warning("%s: another node has sent garbage: %s", self._what, error)
             answer(None)
             return
-        if isinstance(asked, AskGroup):
+        if isinstance(asked, ToldUse):
+            self.uses.take(asked)
+            answer(b"")
+        elif isinstance(asked, AskGroup):
             self._active.answer(asked, answer)
         else:
             self.readers.asked(asked, answer)
@@ -338,6 +366,7 @@ class StreamQueueClient(Actor):
         if removed is not None:
             self._ready.pop(removed, None)
             removed.end()
+            self._turns.wake(self)
         if answer is not None:
             answer.give(None)
 
@@ -428,30 +457,19 @@ class StreamQueueClient(Actor):
         if offset is not None and not self.is_deleted:
             answer.give(offset)
             return
-        self._ask_leader(ask_offset(name), lambda number: number, answer)
+        self._ask_leader(ask_offset(name), None, answer)
 
     def sequence(self, publisher: bytes, answer: Answer[int]) -> None:
         """The last publishing id of a named publisher."""
-        self._ask_leader(ask_sequence(publisher), lambda number: number or 0, answer)
+        self._ask_leader(ask_sequence(publisher), 0, answer)
 
-    def _ask_leader(
-        self, question: bytes, value: Callable[[int | None], Any], answer: Answer[Any]
-    ) -> None:
+    def _ask_leader(self, question: bytes, default: int | None, answer: Answer[Any]) -> None:
+        """Ask for a number of the state. default: the answer if there is none."""
         if self.is_deleted:
             answer.refuse(self.gone)
             return
         request = self._timed(answer, "get the state of")
-
-        def take(data: bytes | None) -> None:
-            try:
-                if data is not None:
-                    request.give(value(read_answer(data)))
-                elif not answer.is_given and not self.is_deleted:
-                    self.readers.retry(lambda: self._service.ask(question, take))
-            except QuestionError as error:
-                request.refuse(internal_error(str(error)))
-
-        self._service.ask(question, take)
+        StateQuestion(self.readers, question, default, answer, request).ask()
 
     # Groups of single active consumers
 
@@ -474,6 +492,11 @@ class StreamQueueClient(Actor):
     def offsets(self) -> Offsets:
         """The offsets of the stream that are known here."""
         return self.readers.offsets
+
+    @property
+    def node_name(self) -> str:
+        """The name of this node."""
+        return self._node.name
 
     @property
     def has_member(self) -> bool:
@@ -527,6 +550,8 @@ class StreamQueueClient(Actor):
         self.readers.close(self.gone)
         service.close(is_deleted)
         self.figures = ENDED_FIGURES
+        if self._telling is not None:
+            self._telling.cancel()
         users, self._users = self._users, {}
         for user in users:
             user.stream_deleted(self)

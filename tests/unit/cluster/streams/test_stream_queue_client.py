@@ -12,7 +12,8 @@ from leveret.cluster.quorum.client.quorum_queue_client import BEGIN_MS
 from leveret.cluster.quorum.client.timed_request import ANSWER_MS
 from leveret.cluster.quorum.client.unapplied_hold import WINDOW_BYTES
 from leveret.cluster.streams.client.stream_queue_client import StreamQueueClient
-from tests.fakes.stream_group import StreamUse
+from leveret.cluster.streams.client.told_uses import FIRST_TELL_MS, KEPT_MS, TELL_MS
+from tests.fakes.stream_group import LEADER, StreamUse
 from tests.unit.broker.queues.fakes import FakeConsumer
 from tests.unit.cluster.remote_queues.fakes import Publisher
 
@@ -281,7 +282,7 @@ def test_figures(use, queue):
     status = queue.figures.status()
     assert status.state == "running"
     stream = status.stream
-    assert (stream.first_offset, stream.next_offset, stream.readers) == (0, 2, 1)
+    assert (stream.first_offset, stream.next_offset, stream.readers) == (0, 2, {LEADER: 1})
     assert (stream.segments, stream.size_bytes) == (1, use.member.log.size_bytes)
     use.group.lose_leader()
     assert queue.figures.status().state == "down"
@@ -294,6 +295,32 @@ def test_figures_of_a_node_without_a_member_are_asked_for(use):
     use.asked(elsewhere.figures.refresh)
     assert elsewhere.figures.counts().ready == 2
     assert use.asked(elsewhere.length).ready_count == 2
+
+
+def test_the_leaders_node_shows_consumers_of_other_nodes_until_they_are_gone(use, queue):
+    elsewhere = use.elsewhere()
+    consumer = use.consuming(FakeConsumer(), elsewhere)
+    use.publish(b"1")
+    use.vhost.clock.advance(TELL_MS)
+    (figures,) = queue.figures.consumers()
+    assert (figures.node, figures.offset, figures.lag) == ("b@host", 1, 0)
+    assert queue.figures.counts().consumers == 1
+    assert queue.figures.counts().delivered == 1
+    assert queue.figures.status().stream.readers == {"b@host": 1}
+    use.asked(elsewhere.cancel, consumer, False)
+    use.vhost.clock.advance(FIRST_TELL_MS)
+    assert queue.figures.consumers() == []
+    assert queue.figures.counts().delivered == 1
+
+
+def test_consumers_of_a_node_that_tells_nothing_are_left_out(use, queue):
+    elsewhere = use.elsewhere()
+    use.consuming(FakeConsumer(), elsewhere)
+    use.vhost.clock.advance(TELL_MS)
+    assert len(queue.figures.consumers()) == 1
+    elsewhere._service.ask_member = lambda *_: None
+    use.vhost.clock.advance(KEPT_MS)
+    assert queue.figures.consumers() == []
 
 
 def test_options_of_policies_reach_the_group(use, queue):
