@@ -19,6 +19,7 @@ from mypy_extensions import mypyc_attr
 from leveret.broker.amqp.errors import ChannelFault, precondition_failed
 from leveret.broker.declarations.values import Declaration
 from leveret.broker.events.channel_events import channel_closed, consumer_deleted
+from leveret.broker.queues.contract.arguments import CONSUMER_TIMEOUT
 from leveret.broker.queues.contract.queue_client import UNLIMITED, QueueClient
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.long_work import LongWork
@@ -106,6 +107,11 @@ class Session:
 
         Only a protocol with transactions needs it, and the next one only with direct reply-to.
         """
+
+    @property
+    def tells_cancels(self) -> bool:
+        """Whether the client is notified when a consumer ends that it has not cancelled."""
+        return False
 
     def deliver_reply(self, message: Message) -> None:
         """A message for the session's consumer on amq.rabbitmq.reply-to."""
@@ -223,7 +229,7 @@ class Session:
 
         timeout_ms: if neither its consumer nor its queue has a timeout.
         """
-        oldest = self.unacked.oldest()
+        oldest = self._oldest_checked()
         if oldest is None:
             return
         own = oldest.queue.options.consumer_timeout_ms
@@ -233,6 +239,19 @@ class Session:
             timeout_ms = own
         if self.services.clock.now_ms() - oldest.delivered_at_ms > timeout_ms:
             self.fail_timed_out(timeout_ms)
+
+    def _oldest_checked(self) -> Unacked | None:
+        """The oldest delivery whose queue does not check the timeout itself.
+
+        Since RabbitMQ 4.3, queues that know timeouts of consumers do (`SessionConsumer.timed_out`).
+        """
+        if not self.services.config.is_as_rabbitmq_4_3:
+            return self.unacked.oldest()
+        for record in self.unacked.records.values():
+            kind = record.queue.kind
+            if record.consumer is None or CONSUMER_TIMEOUT not in kind.consumer_arguments:
+                return record
+        return None
 
     def fail_timed_out(self, timeout_ms: int) -> None:
         """Raise 406: a delivery has been unsettled for too long."""

@@ -7,7 +7,7 @@ from mypy_extensions import mypyc_attr
 
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_form import table_to_json, text
-from leveret.broker.events.channel_events import consumer_lost_its_queue
+from leveret.broker.events.channel_events import consumer_deleted, consumer_lost_its_queue
 from leveret.broker.queues.contract.arguments import CONSUMER_TIMEOUT
 from leveret.broker.queues.contract.offset_specification import NEXT, OFFSET_ARGUMENT, read_offset
 from leveret.broker.queues.contract.queue_client import UNLIMITED, Consumer, QueueClient
@@ -159,9 +159,21 @@ class SessionConsumer(Consumer):
         self.credit = self._credit_max() - held
 
     def timed_out(self) -> None:
-        """The queue has taken back messages that it held for too long: end the session."""
+        """The queue has taken back messages that it held for too long: end it, or its session.
+
+        Since RabbitMQ 4.3, only the consumer ends if the client can be notified. The session keeps
+        what it held: late acknowledgements have no effect.
+        """
         session = self.session
-        if not session.has_ended:
+        if session.has_ended:
+            return
+        if session.services.config.is_as_rabbitmq_4_3 and session.tells_cancels:
+            if session.consumers.get(self.tag) is self:
+                del session.consumers[self.tag]
+                self.queue.cancel(self)
+                consumer_deleted(self)
+                self.tell_cancelled()
+        else:
             timeout_ms = self._timeout_ms()
             if timeout_ms is None:
                 timeout_ms = session.services.config.consumer_timeout_ms or 0

@@ -138,6 +138,64 @@ def test_a_queue_that_has_taken_messages_back_ends_the_channel(impatient, consum
     assert consumer.take("q").body == b"0"
 
 
+@pytest.fixture
+def as_4_3():
+    """As `impatient`, by the rules of RabbitMQ 4.3, with a message in a quorum queue."""
+    config = Config(compat="4.x", consumer_timeout_ms=90_000)
+    with (
+        EmbeddedBroker.in_thread(config, virtual_clock=True) as broker,
+        opened(broker) as client,
+    ):
+        client.declare("q", durable=True, arguments={"x-queue-type": ("S", "quorum")})
+        client.publish(1, "q", b"x")
+
+        def let_pass(minutes):
+            for _ in range(minutes):
+                broker.advance(CHECK_SECONDS)
+                client.declare("q", passive=True)
+
+        broker.let_pass = let_pass
+        yield broker
+
+
+def test_since_4_3_the_consumer_is_cancelled_and_its_late_acks_are_ignored(as_4_3):
+    with opened(as_4_3) as late:
+        late.consume("q", consumer_tag="late")
+        late.read_content(1, commands.Basic.Deliver)
+        with opened(as_4_3) as other:
+            other.consume("q")
+            as_4_3.let_pass(3)
+            assert late.read_method(1, commands.Basic.Cancel).consumer_tag == "late"
+            assert other.read_content(1, commands.Basic.Deliver).body == b"x"
+            late.send_method(1, commands.Basic.Ack, delivery_tag=1)
+            late.consume("q", consumer_tag="late")
+        again = late.read_content(1, commands.Basic.Deliver)
+        assert (again.body, again.method.delivery_tag) == (b"x", 2)
+
+
+def test_since_4_3_what_a_consumer_got_later_is_still_its_own(as_4_3):
+    with opened(as_4_3) as client:
+        client.consume("q")
+        client.read_content(1, commands.Basic.Deliver)
+        as_4_3.let_pass(2)
+        client.publish(1, "q", b"later")
+        assert client.read_content(1, commands.Basic.Deliver).body == b"later"
+        as_4_3.let_pass(1)
+        client.read_method(1, commands.Basic.Cancel)
+        client.send_method(1, commands.Basic.Ack, delivery_tag=2)
+        assert client.take("q").body == b"x"
+        client.send_method(1, commands.Basic.Get, queue="q")
+        client.read_method(1, commands.Basic.GetEmpty)
+
+
+def test_since_4_3_a_channel_is_closed_if_its_client_knows_no_cancellation(as_4_3):
+    with opened(as_4_3, capabilities=()) as client:
+        client.consume("q")
+        client.read_content(1, commands.Basic.Deliver)
+        as_4_3.let_pass(3)
+        assert client.read_method(1, commands.Channel.Close).reply_text == TEXT
+
+
 def test_it_can_be_switched_off():
     config = Config(consumer_timeout_ms=None)
     with (

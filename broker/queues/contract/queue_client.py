@@ -114,10 +114,13 @@ class Consumer:
         """The queue is deleted or has crashed: leave the channel."""
 
     def timed_out(self) -> None:
-        """The queue has taken back messages that it held for too long: end its session."""
+        """The queue has taken back messages that it held for too long: end it, or its session."""
 
     def tell_cancelled(self) -> None:
-        """The queue's deletion was answered: send basic.cancel if the client supports it."""
+        """The consumer has ended: send basic.cancel if the client supports it.
+
+        If its queue was deleted, this is called after the deletion was answered.
+        """
 
 
 class Got(NamedTuple):

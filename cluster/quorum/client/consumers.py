@@ -79,6 +79,7 @@ class ClientConsumer(Subscription):
         "_credit",
         "_details",
         "_is_cancelled",
+        "_is_timed_out",
         "_is_told",
         "_priority",
         "_queue",
@@ -99,7 +100,7 @@ class ClientConsumer(Subscription):
         self._credit = prefetch_count or CREDIT_MAX
         self._details = queue_frames.encode(figures)
         self._priority = max(-PRIORITY_MAX, min(consumer.priority, PRIORITY_MAX))
-        self._is_cancelled = self._is_told = False
+        self._is_cancelled = self._is_told = self._is_timed_out = False
         self._taken_bytes: i64 = 0
         self._withheld: list[DeliveredRun] = []
         self._waiting: deque[DeliveredRun] = deque()
@@ -141,7 +142,7 @@ class ClientConsumer(Subscription):
     def hand_over(self) -> None:
         """Give the consumer as many messages as it has room for."""
         waiting, consumer = self._waiting, self.consumer
-        while waiting:
+        while waiting and not self._is_timed_out:
             room = consumer.room()
             if room <= 0:
                 consumer.is_waiting = True
@@ -189,12 +190,11 @@ class ClientConsumer(Subscription):
     # Its end
 
     def timed_out(self) -> None:
-        """Close the consumer's channel, which cancels the consumer. Waiting deliveries are not
-        handed over: another consumer may have got them.
+        """End the consumer or its channel, which cancels the consumer. Waiting deliveries are not
+        handed over, as another consumer may have got them; the others go back then.
         """
-        if not self._is_cancelled:
-            self._is_cancelled = True
-            self._waiting.clear()
+        if not (self._is_cancelled or self._is_timed_out):
+            self._is_timed_out = True
             self.consumer.timed_out()
 
     def cancel(self, channel_ended: bool) -> None:

@@ -45,11 +45,14 @@ class DeclaredGroup(ReplicatedQueue):
     def __init__(
         self, group: int, vhost: str, name: str, rules: Rules, record: MembersRecord,
         groups: Groups, ended: Callable[[int, bool], object], *, is_new: bool,
+        consumer_timeout_ms: int | None,
     ) -> None:  # fmt: skip
+        """consumer_timeout_ms: the node's."""
         super().__init__(group, vhost, name, record, groups, ended, is_new=is_new)
         self.declared_at_s = groups.wall_ms() / 1000
         self._proposed: Options | None = None
         self._rules = rules
+        self._consumer_timeout_ms = consumer_timeout_ms
         self._service: QueueGroup | None = None
         self._demand: Demand | None = None
 
@@ -64,7 +67,10 @@ class DeclaredGroup(ReplicatedQueue):
         service, self._service = self._service, None
         assert service is not None, "the client was made with it"
         service.begin(use)
-        self._options = machine_options(queue.options, self._rules)
+        self._options = self._machine_options(queue.options)
+
+    def _machine_options(self, options: QueueOptions) -> Options:
+        return machine_options(options, self._rules, self._consumer_timeout_ms)
 
     # Calls of the client to the member
 
@@ -91,7 +97,7 @@ class DeclaredGroup(ReplicatedQueue):
 
     def configure(self, options: QueueOptions) -> None:
         """Propose options that policies have changed, while the leader is on this node."""
-        self._options = machine_options(options, self._rules)
+        self._options = self._machine_options(options)
         if self._service is not None:
             # Policies apply to a queue before its declaration is complete.
             return

@@ -37,8 +37,13 @@ _RETRIES = {
 }  # fmt: skip
 
 
-def machine_options(options: QueueOptions, rules: Rules) -> Options:
-    """The options of the machine. Those of the leader's node take effect."""
+def machine_options(
+    options: QueueOptions, rules: Rules, consumer_timeout_ms: int | None = None
+) -> Options:
+    """The options of the machine. Those of the leader's node take effect.
+
+    consumer_timeout_ms: the node's, for queues without one.
+    """
     limit = delivery_limit(options, rules)
     machine = Options(
         max_length=_limit(options.max_length),
@@ -53,7 +58,9 @@ def machine_options(options: QueueOptions, rules: Rules) -> Options:
         priorities=_PRIORITIES[rules],
         returns_to_end=_returns_to_end(options, limit, rules),
     )
-    return _with_rules_of_4_3(machine, options) if rules is Rules.OF_4_3 else machine
+    if rules is not Rules.OF_4_3:
+        return machine
+    return _with_rules_of_4_3(machine, options, consumer_timeout_ms)
 
 
 def delivery_limit(options: QueueOptions, rules: Rules) -> int:
@@ -69,11 +76,16 @@ def _returns_to_end(options: QueueOptions, limit: int, rules: Rules) -> bool:
     return rules is Rules.OF_4_0 and limit == NO_LIMIT
 
 
-def _with_rules_of_4_3(machine: Options, options: QueueOptions) -> Options:
+def _with_rules_of_4_3(
+    machine: Options, options: QueueOptions, consumer_timeout_ms: int | None
+) -> Options:
+    own_timeout_ms = options.consumer_timeout_ms
     retry, least = _RETRIES.get(options.delayed_retry_type), options.delayed_retry_min_ms
     changes: dict[str, int | bool | DelayedRetry] = {
         "counts_returns": False,
-        "consumer_timeout_ms": _limit(options.consumer_timeout_ms),
+        "consumer_timeout_ms": _limit(
+            consumer_timeout_ms if own_timeout_ms is None else own_timeout_ms
+        ),
     }
     if retry is not None and least is not None:
         most = options.delayed_retry_max_ms

@@ -106,15 +106,17 @@ class QuorumQueues(GroupKind[DeclaredGroup]):
     def made(self, specification: QueueSpecification, record: MembersRecord) -> GroupService:
         """The service for the client of a queue, which is about to be created."""
         group = specification.placement.identity
+        config = self._services.config
         declared = self.declared[group] = DeclaredGroup(
             group,
             specification.vhost,
             f"quorum {resource(QUEUE, specification.name, specification.vhost)}",
-            Rules(self._services.config.compat),
+            Rules(config.compat),
             record,
             self.groups,
             self._ended,
             is_new=not self._own_members.is_restoring,
+            consumer_timeout_ms=config.consumer_timeout_ms,
         )
         return declared.new_service()
 

@@ -120,7 +120,7 @@ class Channel(Session):
 
     @property
     def tells_cancels(self) -> bool:
-        """Whether the client is notified when a consumer loses its queue."""
+        """Whether the client is notified when a consumer ends that it has not cancelled."""
         connection = self.connection
         assert isinstance(connection, ChannelConnection), "the channel was made with it"
         return connection.has_capability("consumer_cancel_notify")
