@@ -22,7 +22,7 @@ GL3  A log file with a record of this client is needed until a round has covered
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import ClassVar, NamedTuple, Protocol
 
 from leveret.storage.contract.backing_queue import Waiter
@@ -49,6 +49,10 @@ from leveret.storage.messages.formats import Record
 
 RECENT_BYTES = 16 * 1024 * 1024
 """Memory of payloads that stay after they are on disk: most are soon applied and sent."""
+REMOVED_PART = 16
+"""Payloads of removed groups are dropped when they are this part of what stays in memory: finding
+them takes time, and a node that declares and deletes very many queues has hardly any others.
+"""
 PAYLOAD_BYTES = 200
 """About how much memory a payload takes, beside its bytes."""
 
@@ -119,7 +123,7 @@ class GroupLog:
         self.cover: Callable[[LogFile], Awaitable[None]]
         self._pending: list[_Pending] = []
         self._recent: deque[_Recent] = deque()
-        self._recent_bytes = 0
+        self._recent_bytes = self._removed_bytes = 0
 
     # Restarting
 
@@ -141,7 +145,13 @@ class GroupLog:
 
     def remove(self, group: int) -> None:
         """Remove the member and all of its data."""
-        self._add(self.groups.pop(group), Item(REMOVE, group))
+        state = self.groups.pop(group)
+        self._add(state, Item(REMOVE, group))
+        self._removed_bytes += _memory_bytes(state.recent.values())
+        state.recent.clear()
+        bytes_max = self._recent_bytes_max
+        if bytes_max is not None and self._removed_bytes > bytes_max // REMOVED_PART:
+            self._drop_removed()
 
     def save_term(self, group: int, term: int, vote: str) -> None:
         """Save the term, and the member that this one has voted for in it."""
@@ -247,6 +257,16 @@ class GroupLog:
                 if of_group.get(first + place) is payload:
                     del of_group[first + place]
 
+    def _drop_removed(self) -> None:
+        """Drop the payloads of removed groups."""
+        kept: deque[_Recent] = deque()
+        for one in self._recent:
+            if one.of_group:
+                kept.append(one)
+            else:
+                self._recent_bytes -= _memory_bytes(one.payloads)
+        self._recent, self._removed_bytes = kept, 0
+
     # Reading
 
     def is_in_memory(self, group: int, index: int) -> bool:
@@ -285,6 +305,10 @@ class GroupLog:
     async def move_on(self, file: LogFile) -> None:
         """Have a round cover the file, so that the log can remove it."""
         await self.cover(file)
+
+
+def _memory_bytes(payloads: Iterable[bytes]) -> int:
+    return sum([len(payload) + PAYLOAD_BYTES for payload in payloads])
 
 
 def _forget_recent(state: GroupState, first: int) -> None:

@@ -249,6 +249,19 @@ async def test_a_removed_group_leaves_nothing(tmp_path):
     await node.stop()
 
 
+async def test_what_removed_groups_have_written_leaves_the_memory(tmp_path):
+    node = GroupNode(tmp_path)
+    for group in (1, 2):
+        node.create(group)
+        node.append(group, b"one", b"two")
+    node.remove(1)
+    assert len(node.log._recent) == 1
+    assert node.log.is_in_memory(2, 2)
+    node.remove(2)
+    assert len(node.log._recent) == node.log._recent_bytes == 0
+    await node.stop()
+
+
 async def test_a_received_snapshot_takes_the_place_of_the_log(tmp_path):
     node = GroupNode(tmp_path)
     node.create(1)
