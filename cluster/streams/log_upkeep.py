@@ -52,7 +52,8 @@ class LogUpkeep:
     def applied(self) -> None:
         """The member has applied chunks."""
         segments = len(self._stored.log.segments)
-        if segments != self._segments or self._wake_ms == 0:
+        has_no_timer = self._wake_ms == 0 and self._kept.age_max_ms is not None
+        if segments != self._segments or has_no_timer:
             self._segments = segments
             self.look()
         is_sealed = self._stored.log.segments[-1].first_entry > self._saved + 1
