@@ -30,7 +30,7 @@ from tests.patience import PATIENCE_SECONDS
 
 @pytest.fixture
 async def client():
-    """The arguments of producers and consumers of a broker with streams in memory."""
+    """The arguments of producers and consumers of a broker."""
     async with EmbeddedBroker(streams=True) as broker:
         where = {"host": broker.host, "port": broker.stream_port}
         yield {**where, "username": "guest", "password": "guest"}
