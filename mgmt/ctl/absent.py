@@ -21,9 +21,6 @@ _BY_REASON = {
     _NO_COORDINATOR: ("coordinator_status",),
     "the next leader takes over by itself; transfer_leader moves the leader": ("restart_stream",),
     "set_policy sets max-age and max-length-bytes of streams": ("set_stream_retention_policy",),
-    "the API has them: /api/stream/connections, publishers and consumers": (
-        "list_stream_connections", "list_stream_consumers", "list_stream_publishers",
-    ),
     _ALWAYS_MIRRORED: (
         "remove_classic_queue_mirroring_from_policies",
         "list_policies_with_classic_queue_mirroring",

@@ -79,6 +79,9 @@ MODULES = {
         "delete_queue", "drain", "force_gc", "purge_queue", "resume_listeners", "revive",
         "suspend_listeners",
     ),
+    "stream_clients": (
+        "list_stream_connections", "list_stream_consumers", "list_stream_publishers",
+    ),
     "streams": ("add_replica", "delete_replica", "stream_status"),
     "trace_logs": ("list_trace_logs", "trace_log_off", "trace_log_on"),
     "users": (

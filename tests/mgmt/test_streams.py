@@ -1,5 +1,6 @@
 """Connections of the stream protocol in the management API, their publishers and consumers."""
 
+import asyncio
 from base64 import b64encode
 
 import aiohttp
@@ -9,6 +10,7 @@ from leveret.broker.protocols.stream import codes
 from leveret.broker.queues.contract.queue_kinds import INSTALLED
 from leveret.testing.embedded import EmbeddedBroker
 from tests.fakes.stream_queue import STREAMS
+from tests.mgmt.ctl_command import run_command
 from tests.protocol.stream_peer import StreamPeer
 
 QUEUE = {"name": "s", "vhost": "/"}
@@ -86,3 +88,27 @@ async def test_closing_a_connection(client, get):
     (close,) = await client.frames()
     assert close.key == codes.CLOSE
     assert await get("/stream/connections") == []
+
+
+@pytest.fixture
+async def ctl(embedded):
+    """Runs a command on the node; returns its rows."""
+    login = ("--url", embedded.management_url, "--username", "guest", "--password", "guest")
+
+    async def run(*arguments):
+        done = await asyncio.to_thread(run_command, "--quiet", *login, *arguments)
+        assert done.returncode == 0, done
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    return run
+
+
+async def test_commands_that_list_them(client, ctl):
+    name = client.connection.name
+    assert await ctl("list_stream_connections") == [["conn_name"], [name]]
+    columns = ("stream", "publisher_id", "reference", "messages_confirmed")
+    assert (await ctl("list_stream_publishers", *columns))[1:] == [["s", "7", "orders", "2"]]
+    columns = ("subscription_id", "messages_consumed", "active", "properties")
+    assert (await ctl("list_stream_consumers", *columns))[1:] == [["3", "2", "true", "name: app"]]
+    header, row = await ctl("list_stream_consumers")
+    assert dict(zip(header, row, strict=True))["offset_lag"] == "0"
