@@ -57,6 +57,7 @@ class NodeCounts:
     and without a dead-letter exchange. kept: dead letters that their queue keeps until they are
     confirmed (at-least-once); kept_confirmed: the confirmed ones. given_by_quorum_queues,
     given_by_streams: to clients of this node; channels count these deliveries, too.
+    stream_errors: what clients of the stream protocol were refused with, by the code's name.
     """
 
     def __init__(self) -> None:
@@ -72,6 +73,7 @@ class NodeCounts:
         self.kept_confirmed: Counter[str] = Counter()
         self.given_by_quorum_queues = MessageCounts()
         self.given_by_streams = MessageCounts()
+        self.stream_errors: Counter[str] = Counter()
 
     def add_connection(self, bytes_in: int, bytes_out: int, reads: int, writes: int) -> None:
         """Keep the counts of a closed connection, so that the node's totals do not shrink."""

@@ -7,10 +7,9 @@ from typing import Any
 
 from leveret.mgmt.ctl.amqp_tables import AmqpTable
 from leveret.mgmt.ctl.command import Session, command
-from leveret.mgmt.ctl.listing import pid
+from leveret.mgmt.ctl.listing import LISTS, pid
 from leveret.mgmt.ctl.vhosts import check_columns
 
-STREAMS = "Streams"
 CONNECTIONS = {
     "conn_name": "name", "port": "port", "peer_port": "peer_port", "host": "host",
     "peer_host": "peer_host", "user": "user", "vhost": "vhost", "ssl": "ssl",
@@ -34,7 +33,7 @@ CONSUMERS = {
 
 
 @command("list_stream_connections", "[--no-table-headers] [<column> ...]",
-         "Lists stream connections", STREAMS, columns=tuple(CONNECTIONS))  # fmt: skip
+         "Lists stream connections", LISTS, columns=tuple(CONNECTIONS))  # fmt: skip
 def list_stream_connections(ctl: Session) -> None:
     """List the connections of all nodes."""
     ctl.banner("Listing stream connections ...")
@@ -43,7 +42,7 @@ def list_stream_connections(ctl: Session) -> None:
 
 
 @command("list_stream_publishers", "[--vhost <vhost>] [--no-table-headers] [<column> ...]",
-         "Lists all stream publishers for a vhost", STREAMS,
+         "Lists all stream publishers for a vhost", LISTS,
          columns=tuple(PUBLISHERS))  # fmt: skip
 def list_stream_publishers(ctl: Session) -> None:
     """List the publishers in a virtual host."""
@@ -53,7 +52,7 @@ def list_stream_publishers(ctl: Session) -> None:
 
 
 @command("list_stream_consumers", "[--vhost <vhost>] [--no-table-headers] [<column> ...]",
-         "Lists all stream consumers for a vhost", STREAMS,
+         "Lists all stream consumers for a vhost", LISTS,
          columns=tuple(CONSUMERS))  # fmt: skip
 def list_stream_consumers(ctl: Session) -> None:
     """List the consumers in a virtual host."""

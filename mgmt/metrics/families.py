@@ -265,6 +265,24 @@ GLOBAL = (
         global_consumers="Current number of consumers",
     ),
 )
+STREAM_ERRORS = {
+    name: _counters(
+        **{
+            f"global_stream_error_{name}_total": (
+                f"Total number of {name.replace('_', '-')} errors of the stream protocol"
+            )
+        }
+    )[0]
+    for name in (
+        "stream_does_not_exist", "subscription_id_already_exists",
+        "subscription_id_does_not_exist", "stream_already_exists", "stream_not_available",
+        "sasl_mechanism_not_supported", "authentication_failure", "sasl_error", "sasl_challenge",
+        "sasl_authentication_failure_loopback", "vhost_access_failure", "unknown_frame",
+        "frame_too_large", "internal_error", "access_refused", "precondition_failed",
+        "publisher_does_not_exist",
+    )
+}  # fmt: skip
+"""What clients of the stream protocol are refused with. They are shown if the node serves it."""
 GLOBAL_BY_QUEUE_TYPE = _counters(
     global_messages_delivered_total="Total number of messages delivered to consumers",
     global_messages_delivered_consume_manual_ack_total=(

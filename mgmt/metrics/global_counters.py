@@ -15,6 +15,7 @@ from leveret.mgmt.metrics.text import Exposition, render_labels
 from leveret.mgmt.running_node import RunningNode
 
 PROTOCOL = (("protocol", "amqp091"),)
+STREAM_LABELS = render_labels((("protocol", "stream"),))
 DISABLED, AT_MOST_ONCE, AT_LEAST_ONCE = "disabled", "at_most_once", "at_least_once"
 EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT, CONFIRMED = names.DEAD_LETTERED
 CLASSIC_DEATHS = (("expired", EXPIRED), ("rejected", REJECTED), ("maxlen", MAXLEN))
@@ -55,6 +56,7 @@ class GlobalCounters:
             labels = render_labels((*PROTOCOL, ("queue_type", kind.module)))
             page.add_row(names.GLOBAL_BY_QUEUE_TYPE, (sum(given[:DELIVERIES]), *given), labels)
         _add_deaths(page, self._node)
+        _add_stream_errors(page, self._node)
 
 
 def _given(counts: MessageCounts) -> Numbers:
@@ -72,6 +74,14 @@ def _add_deaths(page: Exposition, node: RunningNode) -> None:
     for reason, family in AT_LEAST_ONCE_DEATHS:
         page.add(family, counts.kept[name, reason], labels)
     page.add(CONFIRMED, counts.kept_confirmed[name], labels)
+
+
+def _add_stream_errors(page: Exposition, node: RunningNode) -> None:
+    """The errors of the stream protocol, on a node that serves it."""
+    if node.config.stream.listeners or node.config.stream.tls_listeners:
+        errors = node.sampler.facade.counts.stream_errors
+        for name, family in names.STREAM_ERRORS.items():
+            page.add(family, errors[name], STREAM_LABELS)
 
 
 def _labels(queue_type: str, strategy: str) -> str:

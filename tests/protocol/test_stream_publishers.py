@@ -6,6 +6,7 @@ import pytest
 
 from leveret.broker.config import StreamSettings
 from leveret.broker.protocols.stream import codes
+from leveret.mgmt.metrics.families import STREAM_ERRORS
 from leveret.storage.stream_log.chunks import check_chunk
 from tests.protocol.stream_peer import (
     StreamNode,
@@ -97,6 +98,18 @@ async def test_a_publisher_that_is_not_declared(client):
     client.publish(7, (1, "a"), (2, "b"))
     code = codes.PUBLISHER_DOES_NOT_EXIST
     assert refused(await client.frames()) == [(1, code), (2, code)]
+
+
+async def test_refusals_are_counted(node, client):
+    client.publish(7, (1, "a"), (2, "b"))
+    await client.declare_publisher(1, "none")
+    await client.subscribe(1, "none")
+    client.credit(9, 1)
+    assert node.broker.services.counts.stream_errors == {
+        "publisher_does_not_exist": 1, "stream_does_not_exist": 2,
+        "subscription_id_does_not_exist": 1,
+    }  # fmt: skip
+    assert set(STREAM_ERRORS) == set(codes.ERRORS.values())
 
 
 async def test_declaring(client):

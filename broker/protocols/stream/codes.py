@@ -74,5 +74,26 @@ PRECONDITION_FAILED: Final = 17
 PUBLISHER_DOES_NOT_EXIST: Final = 18
 NO_OFFSET: Final = 19
 
+ERRORS: Final = {
+    STREAM_DOES_NOT_EXIST: "stream_does_not_exist",
+    SUBSCRIPTION_ID_ALREADY_EXISTS: "subscription_id_already_exists",
+    SUBSCRIPTION_ID_DOES_NOT_EXIST: "subscription_id_does_not_exist",
+    STREAM_ALREADY_EXISTS: "stream_already_exists",
+    STREAM_NOT_AVAILABLE: "stream_not_available",
+    SASL_MECHANISM_NOT_SUPPORTED: "sasl_mechanism_not_supported",
+    AUTHENTICATION_FAILURE: "authentication_failure",
+    SASL_ERROR: "sasl_error",
+    SASL_CHALLENGE: "sasl_challenge",
+    SASL_AUTHENTICATION_FAILURE_LOOPBACK: "sasl_authentication_failure_loopback",
+    VHOST_ACCESS_FAILURE: "vhost_access_failure",
+    UNKNOWN_FRAME: "unknown_frame",
+    FRAME_TOO_LARGE: "frame_too_large",
+    INTERNAL_ERROR: "internal_error",
+    ACCESS_REFUSED: "access_refused",
+    PRECONDITION_FAILED: "precondition_failed",
+    PUBLISHER_DOES_NOT_EXIST: "publisher_does_not_exist",
+}
+"""The names of the codes that are counted. `NO_OFFSET` is no error."""
+
 NO_NODE: Final = 65_535
 """The reference of a leader that is not known."""

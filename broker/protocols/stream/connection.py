@@ -30,6 +30,7 @@ from leveret.broker.protocols.stream.addresses import own_address_for
 from leveret.broker.protocols.stream.incoming import CLOSING, GONE, HANDSHAKE, RUNNING, Incoming
 from leveret.broker.protocols.stream.output import PROGRESS_MS_MAX, Output
 from leveret.broker.protocols.stream.requests import Properties
+from leveret.broker.protocols.stream.serving import note_error
 from leveret.broker.protocols.stream.stream_session import StreamSession
 from leveret.broker.queues.contract.status import PublisherFigures, SubscriptionFigures
 from leveret.broker.queues.contract.stream import Stream
@@ -292,6 +293,7 @@ class StreamConnection(SessionConnection, asyncio.BaseProtocol):
         if stream in self._uses:
             self.incoming.publishers.lose(stream)
             self.incoming.subscriptions.lose(stream)
+            note_error(self.services, codes.STREAM_NOT_AVAILABLE)
             self.send(responses.metadata_update(codes.STREAM_NOT_AVAILABLE, stream.name))
 
     # Reading (net/reading.py) and heartbeats (runtime/heartbeat.py)

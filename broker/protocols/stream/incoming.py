@@ -26,6 +26,7 @@ from leveret.broker.protocols.stream.serving import (
     check,
     code_of,
     find_stream,
+    note_error,
 )
 from leveret.broker.protocols.stream.subscriptions import Subscriptions
 from leveret.broker.runtime.pending import PendingOperation, Steps, begin
@@ -156,6 +157,7 @@ class Incoming:
     def _fail(self, code: int, reason: str) -> None:
         """Close the connection with a code; without a word if the client is not logged in."""
         connection = self._connection
+        note_error(connection.services, code)
         if connection.state is HANDSHAKE:
             connection.drop()
         else:
@@ -206,6 +208,7 @@ class Incoming:
             logger.error("%s: command %d is refused: %s", connection.name, key, error)
             code = code_of(error) if isinstance(error, Fault) else codes.INTERNAL_ERROR
         if code != codes.OK:
+            note_error(connection.services, code)
             body = REFUSED_BODIES.get(key, b"")
         connection.send(responses.response(key, request.correlation or 0, code, body))
 

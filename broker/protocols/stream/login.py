@@ -31,6 +31,7 @@ from leveret.broker.protocols.amqp091.connection.handshake import (
 )
 from leveret.broker.protocols.stream import codes, responses
 from leveret.broker.protocols.stream.requests import Properties, Request
+from leveret.broker.protocols.stream.serving import note_error
 from leveret.broker.services.services import Services
 from leveret.broker.vhost.virtual_host import VirtualHost
 
@@ -262,6 +263,7 @@ class Login:
     # Answers
 
     def _answer(self, key: int, correlation: int, code: int, body: bytes = b"") -> None:
+        note_error(self._connection.services, code)
         self._connection.send(responses.response(key, correlation, code, body))
 
     def _refuse(self, correlation: int, code: int) -> None:
@@ -269,5 +271,6 @@ class Login:
         self._connection.drop()
 
     def _refuse_later(self, correlation: int, code: int) -> None:
+        note_error(self._connection.services, code)
         response = responses.response(codes.SASL_AUTHENTICATE, correlation, code)
         self._connection.refuse_later(response)

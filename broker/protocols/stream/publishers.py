@@ -22,6 +22,7 @@ from leveret.broker.protocols.stream.serving import (
     ServingConnection,
     check,
     find_stream,
+    note_error,
 )
 from leveret.broker.queues.contract.status import PublisherFigures
 from leveret.broker.queues.contract.stream import Stream, StreamEntries
@@ -137,6 +138,7 @@ class Publishers:
         self._turns.work_left -= FRAME_WORK + count
         publisher = self.by_number.get(number)
         if publisher is None:
+            note_error(self._connection.services, codes.PUBLISHER_DOES_NOT_EXIST)
             self._connection.send(
                 responses.publish_error(number, codes.PUBLISHER_DOES_NOT_EXIST, published.ids)
             )

@@ -112,6 +112,13 @@ def is_stream(queue: QueueClient) -> bool:
     return queue.kind.name == STREAM
 
 
+def note_error(services: Services, code: int) -> None:
+    """Count a code that a client gets."""
+    name = codes.ERRORS.get(code)
+    if name is not None:
+        services.counts.stream_errors[name] += 1
+
+
 def code_of(fault: Fault) -> int:
     """The code for an operation that AMQP 0-9-1 would answer with this fault."""
     return _CODES.get(fault.reply_code, codes.PRECONDITION_FAILED)

@@ -21,6 +21,7 @@ from leveret.broker.protocols.stream.serving import (
     ServingConnection,
     check,
     find_stream,
+    note_error,
 )
 from leveret.broker.protocols.stream.super_streams import partition_of
 from leveret.broker.queues.contract.offset_specification import NEXT, OffsetSpecification
@@ -245,6 +246,7 @@ class Subscriptions(Actor):
         """The client takes more chunks of a subscription."""
         one = self.by_number.get(number)
         if one is None:
+            note_error(self._connection.services, codes.SUBSCRIPTION_ID_DOES_NOT_EXIST)
             error = responses.credit_error(codes.SUBSCRIPTION_ID_DOES_NOT_EXIST, number)
             self._connection.send(error)
             return
