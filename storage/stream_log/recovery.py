@@ -7,12 +7,14 @@ records of the index are missing.
 """
 
 import logging
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from leveret.storage.disk.disk import Disk, StoreError
 from leveret.storage.disk.file_reads import FileReads
+from leveret.storage.disk.unsynced_files import SYNC_EACH_MAX
 from leveret.storage.stream_log.chunk_index import (
     RECORD_BYTES,
     IndexRecord,
@@ -65,7 +67,7 @@ class _Found(NamedTuple):
 
 
 def open_stream(directory: Path, disk: Disk, reads: FileReads) -> StreamLog:
-    """The log that a restart finds in a directory. Raises StreamDamaged, StoreError."""
+    """The log that a restart finds in a directory, not synced. Raises StreamDamaged, StoreError."""
     _finish_changes(directory, disk)
     found = [_found(directory, paths, disk) for paths in _paths(directory, disk)]
     if not found:
@@ -75,9 +77,23 @@ def open_stream(directory: Path, disk: Disk, reads: FileReads) -> StreamLog:
     runs = [*last.head.runs]
     next_offset = _recover_end(last, runs, disk)
     remove_before(runs, found[0].head.first_entry)
-    # They may be in the system's memory only; from now on they count as written.
-    disk.sync_paths([last.segment.paths.segment, last.segment.paths.index])
     return StreamLog(directory, disk, reads, [one.segment for one in found], runs, next_offset)
+
+
+def sync_opened(logs: Sequence[StreamLog], directory: Path, disk: Disk) -> None:
+    """Sync the ends of logs that were opened below a directory. Raises StoreError.
+
+    They may be in the system's memory only, and from then on they count as written.
+    """
+    last = [log.segments[-1].paths for log in logs]
+    if 2 * len(last) <= SYNC_EACH_MAX:
+        disk.sync_paths([path for one in last for path in (one.segment, one.index)])
+        return
+    descriptor = disk.open_directory(directory)
+    try:
+        disk.sync_file_system(descriptor, directory)
+    finally:
+        disk.close(descriptor)
 
 
 def _finish_changes(directory: Path, disk: Disk) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from leveret.storage.disk.callbacks import call_each
 from leveret.storage.disk.disk import Disk, StoreError
 from leveret.storage.disk.file_reads import FileReads, ReadingWorker
-from leveret.storage.stream_log.recovery import open_stream
+from leveret.storage.stream_log.recovery import open_stream, sync_opened
 from leveret.storage.stream_log.segment_files import RemoveAll, Step, StreamFiles
 from leveret.storage.stream_log.segment_heads import SegmentHead
 from leveret.storage.stream_log.stream_log import StreamLog, new_log
@@ -84,7 +84,7 @@ class StreamStore:
         """Open what a restart finds, before the loop serves clients.
 
         groups: those that exist. What is left of others is removed. Raises StoreError if the
-        directory cannot be read.
+        directory cannot be read, or synced.
         """
         for name in self._disk.names_in(self._directory):
             group = int(name) if name.isascii() and name.isdigit() else -1
@@ -98,6 +98,8 @@ class StreamStore:
                 logger.error("the stream of group %d cannot be used: %s", group, error)
             else:
                 self._add(group, log)
+        opened = [stream.log for stream in self.streams.values()]
+        sync_opened(opened, self._directory, self._disk)
 
     def create(self, group: int, head: SegmentHead) -> StoredStream:
         """Create a stream that begins with this head, in place of a damaged one."""

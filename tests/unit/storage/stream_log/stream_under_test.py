@@ -10,7 +10,7 @@ from leveret.storage.stream_log.chunks import (
     encode_chunk,
     entries_of,
 )
-from leveret.storage.stream_log.recovery import open_stream
+from leveret.storage.stream_log.recovery import open_stream, sync_opened
 from leveret.storage.stream_log.segment_files import StreamFiles
 from leveret.storage.stream_log.segment_heads import SegmentHead
 from leveret.storage.stream_log.stream_log import new_log
@@ -58,6 +58,7 @@ class StreamUnderTest:
     def restart(self):
         """Open the files again."""
         self.log = open_stream(self.directory, self.disk, self.reads)
+        sync_opened([self.log], self.directory.parent, self.disk)
         return self
 
     def use(self, disk):

@@ -160,3 +160,19 @@ async def test_a_batch_that_fails_is_carried_out_again(tmp_path, caplog, monkeyp
     again = StoreUnderTest(streams.directory)
     again.store.open({1})
     assert again.offsets(1) == [0, 1]
+
+
+@pytest.mark.parametrize(("count", "syncs"), [(1, 2), (20, 0)])
+async def test_a_start_syncs_many_streams_at_once(tmp_path, monkeypatch, count, syncs):
+    streams = StoreUnderTest(tmp_path / "streams")
+    for group in range(count):
+        streams.store.create(group, HEAD)
+    await streams.work()
+    done = []
+    monkeypatch.setattr(Disk, "sync", lambda disk, descriptor, path: done.append(path))
+    monkeypatch.setattr(Disk, "sync_file_system", lambda disk, descriptor, root: done.append(root))
+    again = StoreUnderTest(tmp_path / "streams")
+    again.store.open(range(count))
+    assert len(again.store.streams) == count
+    assert len([path for path in done if path != again.directory]) == syncs
+    assert (again.directory in done) == (not syncs)
