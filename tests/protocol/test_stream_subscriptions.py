@@ -72,6 +72,16 @@ async def test_new_chunks_come_at_once(node):
     assert await client.delivered() == {1: ["b", "c"]}
 
 
+async def test_a_client_that_has_gone_when_it_gets_a_chunk(node, caplog):
+    client = await filled(node, ["a"])
+    await client.subscribe(1, "s", credit=0)
+    client.credit(1, 1)
+    client.disconnect()
+    del client.connection
+    await client.frames()
+    assert not [one for one in caplog.records if one.exc_info]
+
+
 async def test_a_credit_is_a_chunk(node):
     client = await filled(node, *[[f"m{number}"] for number in range(6)])
     await client.subscribe(1, "s", credit=0)

@@ -274,7 +274,7 @@ class Subscriptions(Actor):
             one = next(iter(ready))
             del ready[one]
             self._deliver(one)
-        if not self._connection.is_congested:
+        if ready and not self._connection.is_congested:
             self.go_on()
 
     def _deliver(self, one: Subscription) -> None:
