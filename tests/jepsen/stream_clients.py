@@ -14,7 +14,15 @@ from urllib.parse import urlsplit
 
 import aiormq
 
-from tests.jepsen.clients import LOST, PUBLISH_SECONDS, RETRY_SECONDS, UNDER_WAY, Clients, _close
+from tests.jepsen.clients import (
+    LOOK_SECONDS,
+    LOST,
+    PUBLISH_SECONDS,
+    RETRY_SECONDS,
+    UNDER_WAY,
+    Clients,
+    _close,
+)
 from tests.jepsen.stream_account import NAMED, Reading, StreamAccount
 from tests.jepsen.stream_protocol import LOST as STREAM_LOST
 from tests.jepsen.stream_protocol import StreamClient
@@ -24,6 +32,7 @@ NAMED_PATIENCE_SECONDS = 1.5
 """After so long without a confirm, a named publisher sends again through another node."""
 PREFETCH = 100
 END = "end"
+FIRST = b"\0\1"
 
 
 class StreamClients(Clients):
@@ -58,8 +67,12 @@ class StreamClients(Clients):
                 Reading(self._streams, queue, f"the last one at {one}") for one in self._urls
             ]
             self._streams.last[queue] = readings
-            for node, reading in zip(self._urls, readings, strict=True):
-                await self._read_all(node, queue, reading)
+            await asyncio.gather(
+                *(
+                    self._read_all(node, queue, reading)
+                    for node, reading in zip(self._urls, readings, strict=True)
+                )
+            )
 
     # Publishing
 
@@ -119,30 +132,22 @@ class StreamClients(Clients):
         """Read by AMQP 0-9-1 for a while."""
         reading = Reading(self._streams, queue, "a consumer")
         start = self._chance.choice(["first", "next", "last", self._offset(queue), "5s"])
-        await self._consume_from(connection, queue, start, reading, lambda message: False)
-
-    async def _consume_from(self, connection, queue, start, reading, is_last) -> None:
+        if isinstance(start, int):
+            reading.next_offset = start
         channel = await connection.channel()
         await channel.basic_qos(prefetch_count=PREFETCH)
-        has_ended = asyncio.Event()
         until_s = time.monotonic() + READING_SECONDS
 
         async def take(delivery) -> None:
             offset = delivery.header.properties.headers["x-stream-offset"]
-            if not has_ended.is_set() and is_last(reading.take(offset, delivery.body)):
-                has_ended.set()
+            reading.take(offset, delivery.body)
             with contextlib.suppress(*LOST):
                 await channel.basic_ack(delivery.delivery_tag)
 
-        if isinstance(start, int):
-            reading.next_offset = start
         await channel.basic_consume(queue, take, arguments={"x-stream-offset": start})
         while channel.consumers and not (connection.is_closed or channel.is_closed):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(has_ended.wait(), RETRY_SECONDS)
-            is_over = time.monotonic() > until_s or len(reading.messages) > READING_MESSAGES
-            if has_ended.is_set() or (is_over and not self._is_draining):
-                has_ended.set()
+            await asyncio.sleep(LOOK_SECONDS)
+            if time.monotonic() > until_s or len(reading.messages) > READING_MESSAGES:
                 return
 
     def _offset(self, queue: str) -> int:
@@ -163,7 +168,7 @@ class StreamClients(Clients):
         first = self._offset(queue)
         five_seconds_ago = int(1000 * (time.time() - 5))
         offset = self._chance.choice([
-            b"\0\1", b"\0\2", b"\0\3", struct.pack(">HQ", 4, first),
+            FIRST, b"\0\2", b"\0\3", struct.pack(">HQ", 4, first),
             struct.pack(">HQ", 5, five_seconds_ago),
         ])  # fmt: skip
         least = first if offset[1] == 4 else 0
@@ -179,15 +184,17 @@ class StreamClients(Clients):
             await asyncio.sleep(self._chance.uniform(0, PUBLISH_SECONDS))
 
     async def _read_all(self, node: str, queue: str, reading: Reading) -> None:
-        self._is_draining = True
         end = f"{END}>{queue}#1"
         while end not in reading.messages.values():
             reading.messages.clear()
             reading.next_offset = None
-            with contextlib.suppress(*LOST):
-                connection = await aiormq.connect(self._urls[node])
-                await self._consume_from(connection, queue, "first", reading, end.__eq__)
-                await _close(connection)
+            with contextlib.suppress(*STREAM_LOST):
+                async with StreamClient(self._host(node)) as client:
+                    await client.subscribe(queue, FIRST)
+                    while reading.messages.get((reading.next_offset or 0) - 1) != end:
+                        at, entries = await client.chunk()
+                        for number, entry in enumerate(entries, at):
+                            reading.take(number, entry)
 
     def _host(self, node: str) -> str:
         host = urlsplit(self._urls[node]).hostname
