@@ -28,8 +28,8 @@ from leveret.analytics.job.engines import (
 )
 from leveret.analytics.job.estimate import Estimate
 from leveret.analytics.job.java import JavaMissingError
-from leveret.analytics.job.job import Options, analyze
-from leveret.analytics.job.progress import Progress, shown_seconds
+from leveret.analytics.job.job import JobOptions, analyze
+from leveret.analytics.job.progress import JobProgress, shown_seconds
 from leveret.analytics.report.report_file import report_path
 from leveret.analytics.tables.engine import Reading
 from leveret.analytics.tables.versions import only_writer
@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the job and return the exit code."""
     options = read_options(sys.argv[1:] if arguments is None else arguments)
     window = Window(options.from_us, options.to_us, options.vhost)
-    what = Options(options.directory, options.out, window, options.poison_above)
+    what = JobOptions(options.directory, options.out, window, options.poison_above)
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     wants_spark = "--master" if options.master else ""
     engine = SPARK if is_submitted else options.engine
@@ -120,11 +120,11 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_INTERRUPTED
 
 
-def _are_local(options: Options) -> bool:
+def _are_local(options: JobOptions) -> bool:
     return is_local(options.directory) and is_local(options.out)
 
 
-def _analyze(choice: Choice, options: Options, paths: Sequence[str], master: str | None) -> int:
+def _analyze(choice: Choice, options: JobOptions, paths: Sequence[str], master: str | None) -> int:
     started = time.monotonic()
     costs = COSTS[choice.engine]
     if choice.files:
@@ -135,7 +135,7 @@ def _analyze(choice: Choice, options: Options, paths: Sequence[str], master: str
             f" about {expected}\n"
         )
     with opened(choice.engine, paths, options.work, master) as engine:
-        progress = Progress(engine.parts, costs, choice.events)
+        progress = JobProgress(engine.parts, costs, choice.events)
         reading = analyze(engine, options, progress)
     sys.stdout.write(_summary(reading, options.out, time.monotonic() - started))
     return 0 if reading.files else EXIT_NOTHING

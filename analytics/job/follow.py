@@ -24,8 +24,8 @@ from leveret.analytics.job.cluster import refuse_local_paths
 from leveret.analytics.job.costs import COSTS
 from leveret.analytics.job.engines import SPARK
 from leveret.analytics.job.files import clear_directory, exists
-from leveret.analytics.job.job import Options, write_tables
-from leveret.analytics.job.progress import Progress
+from leveret.analytics.job.job import JobOptions, write_tables
+from leveret.analytics.job.progress import JobProgress
 from leveret.analytics.job.reading import read_files
 from leveret.analytics.job.session import start_session
 from leveret.analytics.job.spark_engine import SparkEngine
@@ -41,7 +41,7 @@ _FILES = "path string, modificationTime timestamp, length bigint, content binary
 
 
 def run_follow(
-    options: Options,
+    options: JobOptions,
     paths: Sequence[str],
     master: str | None,
     every_seconds: float,
@@ -60,7 +60,7 @@ def run_follow(
 
 
 def follow(
-    session: SparkSession, options: Options, every_seconds: float | None, keep_days: int
+    session: SparkSession, options: JobOptions, every_seconds: float | None, keep_days: int
 ) -> None:
     """Process files as they are completed. every_seconds: None processes existing files and
     returns.
@@ -103,7 +103,7 @@ def _await(query: StreamingQuery) -> None:
 
 
 def _process_batch(
-    session: SparkSession, options: Options, keep_days: int, batch: DataFrame, number: int
+    session: SparkSession, options: JobOptions, keep_days: int, batch: DataFrame, number: int
 ) -> None:
     """Stage the records of new files, and write the tables."""
     staged = f"{options.out}/{STATE}/records"
@@ -111,7 +111,7 @@ def _process_batch(
     found = [described(row.path, row.length) for row in batch.select(path, "length").collect()]
     files = [file for file in found if options.window.meets(file)]
     with SparkEngine(session, options.work) as engine:
-        progress = Progress(engine.parts, COSTS[SPARK])
+        progress = JobProgress(engine.parts, COSTS[SPARK])
         with progress.step("reading"):
             reading = read_files(session, files, options.window)
             stage_records(session, reading, f"{staged}/batch={number}")
@@ -129,7 +129,7 @@ def _staged_records(session: SparkSession, staged: str) -> DataFrame:
 
 
 def _release_old(
-    session: SparkSession, records: DataFrame, options: Options, keep_days: int
+    session: SparkSession, records: DataFrame, options: JobOptions, keep_days: int
 ) -> str:
     """Delete batches older than the watermark, and return the first date that is not final."""
     rows: list[Any] = records.groupBy("batch").agg(F.max("time_us").alias("last")).collect()

@@ -25,15 +25,15 @@ from leveret.analytics.job.follow_forgetting import forgotten, kept_since
 from leveret.analytics.job.follow_reading import Found, added_to, find_positions, listed, read_added
 from leveret.analytics.job.follow_spans import ChoiceChangedError, set_aside, view_events
 from leveret.analytics.job.follow_state import NAME, FollowState, KeptState
-from leveret.analytics.job.job import Made, Options, write_staged
-from leveret.analytics.job.progress import Progress
+from leveret.analytics.job.job import JobOptions, Made, write_staged
+from leveret.analytics.job.progress import JobProgress
 from leveret.analytics.tables.engine import Reading
 from leveret.analytics.tables.trust import LeftOut
 from leveret.analytics.traces.copies import Copy
 from leveret.analytics.traces.file_numbers import missing_files
 
 
-def follow_quickly(options: Options, every_seconds: float, keep_days: int) -> None:
+def follow_quickly(options: JobOptions, every_seconds: float, keep_days: int) -> None:
     """Update the tables until Ctrl-C; a second one ends at once.
 
     keep_days: how many days can still change, beside the last one. Raises KeyboardInterrupt,
@@ -71,7 +71,7 @@ class Following:
     """
 
     def __init__(
-        self, options: Options, update_seconds: float = math.inf, keep_days: float = math.inf
+        self, options: JobOptions, update_seconds: float = math.inf, keep_days: float = math.inf
     ) -> None:
         """Continue where an earlier follow into the same tables has ended. Raises OSError."""
         self._options = options
@@ -158,7 +158,7 @@ class Following:
         state = self.state
         files = listed(self._options.directory, self._options.window)
         with self._kept.engine() as engine:
-            progress = Progress(engine.parts, COSTS[DUCKDB], state.events)
+            progress = JobProgress(engine.parts, COSTS[DUCKDB], state.events)
             with progress.step("changes"):
                 left_out = LeftOut(set_aside(engine, state), {})
                 follow_tables.stage(engine, self._options)

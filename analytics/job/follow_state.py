@@ -21,7 +21,7 @@ from typing import BinaryIO
 import duckdb
 
 from leveret.analytics.job.duckdb_engine import DuckDBEngine
-from leveret.analytics.job.job import Options
+from leveret.analytics.job.job import JobOptions
 from leveret.analytics.tables.engine import Values
 from leveret.analytics.tables.versions import MissingTablesError, published
 from leveret.analytics.traces.local_files import local_path
@@ -80,7 +80,7 @@ class FollowState:
 class KeptState:
     """The database of a follow. state: as it is in the database."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: JobOptions) -> None:
         """Continue where an earlier follow with these options has ended. Raises OSError."""
         self._options = options
         self._directory = Path(local_path(options.out)) / DIRECTORY

@@ -14,7 +14,7 @@ from leveret.analytics.job.duckdb_engine import DuckDBEngine
 from leveret.analytics.job.follow_changes import MINUTE_US, OF_MINUTE, Change
 from leveret.analytics.job.follow_ranges import in_ranges
 from leveret.analytics.job.follow_sums import SUMMED
-from leveret.analytics.job.job import QUERIES, Options, stage_flows
+from leveret.analytics.job.job import QUERIES, JobOptions, stage_flows
 from leveret.analytics.tables import consumer_activity, history_tables, queue_levels
 from leveret.analytics.tables.dead_letters import stage_hops
 from leveret.analytics.tables.queue_histories import FATES_VIEWS, PURGES
@@ -117,7 +117,7 @@ TABLES = (
 """The tables, made from the views of `stage`."""
 
 
-def stage(engine: DuckDBEngine, options: Options) -> None:
+def stage(engine: DuckDBEngine, options: JobOptions) -> None:
     """Make the views that the queries of the tables read. Raises OSError."""
     engine.put("limits", pa.table({"poison_above": [options.poison_above]}))
     engine.stage("flows_by_key", SUMMED["flows_by_key"].summed("state.flows_by_key"))

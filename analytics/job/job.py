@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from leveret.analytics.job.progress import Progress
+from leveret.analytics.job.progress import JobProgress
 from leveret.analytics.report.report_file import report_path, write_report
 from leveret.analytics.tables import (
     consumer_activity,
@@ -62,7 +62,7 @@ QUERIES = {
 """The tables that are made from records, by name."""
 
 
-class Options(NamedTuple):
+class JobOptions(NamedTuple):
     """What to analyse and where to write it.
 
     poison_above: a message delivered more often than this counts as poison. only: the tables to
@@ -95,7 +95,7 @@ class Made(NamedTuple):
     beside: Mapping[str, bytes] = {}
 
 
-def analyze(engine: Engine, options: Options, progress: Progress) -> Reading:
+def analyze(engine: Engine, options: JobOptions, progress: JobProgress) -> Reading:
     """Read the logs and write all tables. Raises FileNotFoundError if there is no directory."""
     engine.expect(progress.events)
     with progress.step("reading"):
@@ -105,14 +105,16 @@ def analyze(engine: Engine, options: Options, progress: Progress) -> Reading:
     return reading
 
 
-def write_tables(engine: Engine, options: Options, progress: Progress, reading: Reading) -> None:
+def write_tables(
+    engine: Engine, options: JobOptions, progress: JobProgress, reading: Reading
+) -> None:
     """Write all tables from the view `records`, and publish them."""
     engine.expect(progress.events)
     left_out = _stage(engine, options, progress)
     write_staged(engine, options, progress, Made(reading, left_out))
 
 
-def _stage(engine: Engine, options: Options, progress: Progress) -> LeftOut:
+def _stage(engine: Engine, options: JobOptions, progress: JobProgress) -> LeftOut:
     """Make all views that the queries of the tables read."""
     engine.view("valid", _VALID)
     with progress.step("trust"):
@@ -145,7 +147,7 @@ def stage_flows(engine: Engine) -> None:
     engine.view("consumer_keys", CONSUMER_KEYS)
 
 
-def view_histories(engine: Engine, options: Options) -> None:
+def view_histories(engine: Engine, options: JobOptions) -> None:
     """Make the views that depend on the views `histories`, `steps` and `purges`."""
     for name, query in (FATES_VIEWS | HOLDS_VIEWS | history_tables.VIEWS).items():
         make = engine.stage if name in KEPT_VIEWS else engine.view
@@ -154,7 +156,7 @@ def view_histories(engine: Engine, options: Options) -> None:
     engine.put("limits", pa.table({"poison_above": [options.poison_above]}))
 
 
-def write_staged(engine: Engine, options: Options, progress: Progress, made: Made) -> None:
+def write_staged(engine: Engine, options: JobOptions, progress: JobProgress, made: Made) -> None:
     """Write all tables from the views that their queries read, and publish them."""
     where = engine.begin(options.out)
     kept = Kept(engine.published(options.out), options.since) if options.since else None

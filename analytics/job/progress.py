@@ -16,7 +16,7 @@ Parts = Callable[[], tuple[int, int]]
 """Returns how many parts of the running step are done, and all; 0 of 0 if unknown."""
 
 
-class Progress:
+class JobProgress:
     """Shows the progress. On a terminal one line is updated; otherwise each step prints a line.
 
     costs: the steps, and the time of each. events: how many the logs probably have.

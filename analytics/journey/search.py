@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from leveret.analytics.journey.byte_finder import ByteFinder
-from leveret.analytics.traces.log_blocks import Block, Problem, read_blocks
+from leveret.analytics.traces.log_blocks import LogBlock, Problem, read_blocks
 from leveret.analytics.traces.trace_files import TraceFile, Window
 from leveret.broker.tracing import record
 from leveret.broker.tracing.block_lines import RecordBlock
@@ -200,7 +200,7 @@ class _Scan:
             self._unpacked_bytes += len(block.data)
         return is_wanted
 
-    def take(self, block: Block) -> bool:
+    def take(self, block: LogBlock) -> bool:
         """Search a block. False if the file cannot be read any further."""
         data = block.data
         if self._is_first and not self._take_header(data[: data.index(b"\n")]):

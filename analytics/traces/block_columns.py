@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leveret.analytics.traces.log_blocks import Block
+from leveret.analytics.traces.log_blocks import LogBlock
 from leveret.analytics.traces.parsing import (
     KEPT_COLUMNS,
     PARSED_COLUMNS,
@@ -198,7 +198,7 @@ def _parsed_texts(texts: list[bytes]) -> pa.Table:
 
 def _parsed_lines(lines: list[bytes]) -> pa.Table:
     """A row for each line of another record."""
-    table = sound_records(Block(b"".join(lines), 1, len(lines)))
+    table = sound_records(LogBlock(b"".join(lines), 1, len(lines)))
     # The ids of a publish are columns of its own.
     if table is None or pc.any(pc.equal(table["event"], record.PUBLISH)).as_py():
         raise _UnusualError

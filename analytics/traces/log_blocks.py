@@ -63,7 +63,7 @@ class Problem(NamedTuple):
         return f"{place}: {self.reason}"
 
 
-class Block(NamedTuple):
+class LogBlock(NamedTuple):
     """Whole lines. line: the number of the first, from 1. lines: their number.
 
     columns: the columns made of the lines instead of `data`, which is empty then.
@@ -93,7 +93,7 @@ class _Damage(NamedTuple):
 
 def read_blocks(
     file: TraceFile, problems: list[Problem], is_wanted: IsWanted | None = None
-) -> Iterator[Block]:
+) -> Iterator[LogBlock]:
     """Return the lines of a file. Faults are appended to `problems`.
 
     is_wanted: chooses the blocks of records; None for all. The first line is returned in any case.
@@ -113,7 +113,7 @@ def blocks_of(
     problems: list[Problem],
     ending: Ending,
     members: BlockMembers,
-) -> Iterator[Block]:
+) -> Iterator[LogBlock]:
     """Return the lines of an open file; `path` names it in problems. Raises OSError."""
     begun, line = b"", 1
     for data in _unpacked(source, members, ending):
@@ -126,7 +126,7 @@ def blocks_of(
             begun = b""
             continue
         if not isinstance(data, bytes):
-            yield Block(b"", line, data.num_rows, data)
+            yield LogBlock(b"", line, data.num_rows, data)
             line += data.num_rows
             continue
         end = data.rfind(b"\n") + 1
@@ -134,7 +134,7 @@ def blocks_of(
             block = begun + data[:end]
             begun = data[end:]
             lines = block.count(b"\n")
-            yield Block(block, line, lines)
+            yield LogBlock(block, line, lines)
             line += lines
         elif len(begun) + len(data) <= LINE_BYTES_MAX:
             begun += data

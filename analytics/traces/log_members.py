@@ -21,8 +21,8 @@ from leveret.analytics.traces.log_blocks import (
     GZIP,
     MEMBER,
     READ_BYTES,
-    Block,
     Ending,
+    LogBlock,
     Problem,
     blocks_of,
 )
@@ -89,7 +89,7 @@ class AddedRecords:
             yield from records_of_lines(blocks, added.name, added.sample, self._window)
         yield set_aside(problems)
 
-    def _counted(self, blocks: Iterator[Block]) -> Iterator[Block]:
+    def _counted(self, blocks: Iterator[LogBlock]) -> Iterator[LogBlock]:
         for block in blocks:
             self.lines += block.lines
             yield block

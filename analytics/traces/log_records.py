@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from leveret.analytics.traces.block_columns import columns_of
 from leveret.analytics.traces.block_members import BlockMembers
 from leveret.analytics.traces.clock import RecordClock
-from leveret.analytics.traces.log_blocks import MEMBER, Block, Ending, Problem, Source, blocks_of
+from leveret.analytics.traces.log_blocks import MEMBER, Ending, LogBlock, Problem, Source, blocks_of
 from leveret.analytics.traces.log_parts import LogPart, PartSource, part_source
 from leveret.analytics.traces.parsing import Wanted, parse_block, parse_entries, set_aside
 from leveret.analytics.traces.rabbitmq_logs import records_of_json, records_of_text
@@ -105,7 +105,7 @@ def sample_of(path: str) -> int | None:
 
 
 def records_of_lines(
-    blocks: Iterator[Block], path: str, sample: int, window: Window
+    blocks: Iterator[LogBlock], path: str, sample: int, window: Window
 ) -> Iterator[pa.RecordBatch]:
     """Read the records of a window from lines of a log of the broker."""
     yield from _parsed(blocks, path, _Kind(_LEVERET, sample), window)
@@ -167,7 +167,7 @@ def _members(window: Window, has_header: bool = True) -> BlockMembers:
 
 
 def _parsed(
-    blocks: Iterator[Block], path: str, kind: _Kind, window: Window
+    blocks: Iterator[LogBlock], path: str, kind: _Kind, window: Window
 ) -> Iterator[pa.RecordBatch]:
     if kind.name == _LEVERET:
         yield from _parsed_blocks(blocks, path, kind, window, RecordClock(path))
@@ -179,7 +179,7 @@ def _parsed(
 
 
 def _parsed_blocks(
-    blocks: Iterator[Block], path: str, kind: _Kind, window: Window, clock: RecordClock
+    blocks: Iterator[LogBlock], path: str, kind: _Kind, window: Window, clock: RecordClock
 ) -> Iterator[pa.RecordBatch]:
     """Parse the blocks of a log of the broker."""
     for block in blocks:
@@ -194,7 +194,7 @@ def _filter(window: Window) -> Wanted | None:
     return None if window == Window() else lambda table: _is_in(table, window)
 
 
-def _lines(blocks: Iterator[Block]) -> Iterator[tuple[int, bytes]]:
+def _lines(blocks: Iterator[LogBlock]) -> Iterator[tuple[int, bytes]]:
     for block in blocks:
         yield from enumerate(block.data.split(b"\n")[:-1], block.line)
 

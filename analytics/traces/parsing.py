@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from leveret.analytics.traces.log_blocks import Block, Problem
+from leveret.analytics.traces.log_blocks import LogBlock, Problem
 from leveret.analytics.traces.schema import (
     COLUMNS,
     FIELDS,
@@ -23,7 +23,7 @@ from leveret.analytics.traces.schema import (
     RANGES,
     REPEATED,
     TEXT_MAX,
-    LogEntry,
+    LogUnit,
     Record,
     what_is_wrong,
 )
@@ -62,7 +62,7 @@ Wanted = Callable[[Any], Any]
 
 
 def parse_block(
-    block: Block, path: str, weight: int, wanted: Wanted | None
+    block: LogBlock, path: str, weight: int, wanted: Wanted | None
 ) -> Iterator[pa.RecordBatch]:
     """Return a block's records, and its rejected lines, with the columns of schema.COLUMNS.
 
@@ -75,12 +75,12 @@ def parse_block(
         yield from _staged(found, weight, wanted)
         return
     lines = enumerate(block.data.split(b"\n")[:-1], block.line)
-    entries = (LogEntry(number, _parsed(line), "", line) for number, line in lines)
+    entries = (LogUnit(number, _parsed(line), "", line) for number, line in lines)
     yield from parse_entries(entries, path, weight, wanted)
 
 
 def parse_entries(
-    entries: Iterable[LogEntry], path: str, weight: int, wanted: Wanted | None
+    entries: Iterable[LogUnit], path: str, weight: int, wanted: Wanted | None
 ) -> Iterator[pa.RecordBatch]:
     """Return records that were parsed one by one, and rejected ones, with the same columns."""
     sound, problems = list[Record](), list[Problem]()
@@ -126,7 +126,7 @@ def _of_records(
         yield from _staged(_kept(table), weight, wanted)
 
 
-def sound_records(block: Block) -> pa.Table | None:
+def sound_records(block: LogBlock) -> pa.Table | None:
     """Parse a block of lines with Arrow: schema.FIELDS. None if Arrow finds an invalid record."""
     data = block.data
     start = data[:_START_BYTES]

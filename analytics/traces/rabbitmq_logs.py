@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from leveret.analytics.traces.schema import LogEntry
+from leveret.analytics.traces.schema import LogUnit
 from leveret.analytics.traces.trace_files import microseconds_of
 from leveret.broker.erlang.parser import parse_term
 from leveret.broker.tracing import record
@@ -39,24 +39,24 @@ class LogFormatError(ValueError):
     """The text is not in RabbitMQ's format."""
 
 
-def records_of_json(lines: Iterator[Numbered]) -> Iterator[LogEntry]:
+def records_of_json(lines: Iterator[Numbered]) -> Iterator[LogUnit]:
     """Convert JSON lines to entries with the fields of leveret.broker.tracing.record."""
     for number, line in lines:
         try:
-            yield LogEntry(number, _record(json.loads(line.decode("utf-8", "replace"))), "", line)
+            yield LogUnit(number, _record(json.loads(line.decode("utf-8", "replace"))), "", line)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reason = f"is not a line of RabbitMQ's trace logs: {error}"
-            yield LogEntry(number, None, reason, line)
+            yield LogUnit(number, None, reason, line)
 
 
-def records_of_text(lines: Iterator[Numbered]) -> Iterator[LogEntry]:
+def records_of_text(lines: Iterator[Numbered]) -> Iterator[LogUnit]:
     """Convert text logs to such entries: each record begins with a bar and a title below it."""
     for number, block in _blocks(lines):
         try:
-            yield LogEntry(number, _record(_fields(block)), "", b"")
+            yield LogUnit(number, _record(_fields(block)), "", b"")
         except (ValueError, KeyError, TypeError) as error:
             reason = f"is not an entry of RabbitMQ's trace logs: {error}"
-            yield LogEntry(number, None, reason, b"\n".join(block))
+            yield LogUnit(number, None, reason, b"\n".join(block))
 
 
 def _blocks(lines: Iterator[Numbered]) -> Iterator[tuple[int, list[bytes]]]:

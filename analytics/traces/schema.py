@@ -13,7 +13,7 @@ from leveret.broker.tracing.record import SAMPLE_MAX
 Record = dict[str, Any]
 
 
-class LogEntry(NamedTuple):
+class LogUnit(NamedTuple):
     """A line, or another unit, of a log. wrong: why `found` is rejected; empty if it is valid."""
 
     line: int

@@ -26,7 +26,7 @@ STRING, LONG, BOOLEAN, STRINGS, JSON = "string", "long", "boolean", "array<strin
 """Types of fields. JSON: an object of any shape."""
 
 
-class Field(NamedTuple):
+class RecordField(NamedTuple):
     """A field of records. meaning: for docs/operate/analytics.md."""
 
     name: str
@@ -35,35 +35,37 @@ class Field(NamedTuple):
 
 
 FIELDS = (
-    Field("event", STRING, "what happened"),
-    Field("time_us", LONG, "time, in microseconds since 1970"),
-    Field("node", STRING, "the node that wrote the record"),
-    Field("vhost", STRING, "the virtual host"),
-    Field("connection", STRING, "the connection's name; empty if no client caused the event"),
-    Field("channel", LONG, "the channel's number; 0 if no channel caused the event"),
-    Field("user", STRING, "the connection's user"),
-    Field("message", LONG, "the number of the message, in the whole cluster"),
-    Field("new_message", LONG, "the number of its dead letter"),
-    Field("exchange", STRING, "the exchange it was published to; empty for the default exchange"),
-    Field("routing_keys", STRINGS, "its routing key, and those of CC and BCC"),
-    Field("queues", STRINGS, "the queues that it was routed to"),
-    Field("queue", STRING, "the queue of the event"),
-    Field("consumer_tag", STRING, "the consumer; null for basic.get"),
-    Field("delivery_tag", LONG, "the delivery tag on its channel"),
-    Field("redelivered", BOOLEAN, "the redelivered flag"),
-    Field("no_ack", BOOLEAN, "the delivery requires no acknowledgement"),
-    Field("requeue", BOOLEAN, "the rejected message was requeued"),
-    Field("reason", STRING, "why it was dropped or dead-lettered"),
-    Field("reply_code", LONG, "why it was returned"),
-    Field("reply_text", STRING, "the same in words"),
-    Field("body_size", LONG, "size of the body in bytes"),
-    Field("properties", JSON, "the message's properties that are set, including headers"),
-    Field("body", STRING, "the body in base64, if the trace has bodies"),
-    Field("count", LONG, "number of messages that a purge dropped"),
-    Field("until_us", LONG, "the end of a gap"),
-    Field("lost", LONG, "number of records lost in a gap"),
-    Field("version", LONG, "version of the format; in the header"),
-    Field("sample", LONG, "one message in this number is in the log; in the header"),
+    RecordField("event", STRING, "what happened"),
+    RecordField("time_us", LONG, "time, in microseconds since 1970"),
+    RecordField("node", STRING, "the node that wrote the record"),
+    RecordField("vhost", STRING, "the virtual host"),
+    RecordField("connection", STRING, "the connection's name; empty if no client caused the event"),
+    RecordField("channel", LONG, "the channel's number; 0 if no channel caused the event"),
+    RecordField("user", STRING, "the connection's user"),
+    RecordField("message", LONG, "the number of the message, in the whole cluster"),
+    RecordField("new_message", LONG, "the number of its dead letter"),
+    RecordField(
+        "exchange", STRING, "the exchange it was published to; empty for the default exchange"
+    ),
+    RecordField("routing_keys", STRINGS, "its routing key, and those of CC and BCC"),
+    RecordField("queues", STRINGS, "the queues that it was routed to"),
+    RecordField("queue", STRING, "the queue of the event"),
+    RecordField("consumer_tag", STRING, "the consumer; null for basic.get"),
+    RecordField("delivery_tag", LONG, "the delivery tag on its channel"),
+    RecordField("redelivered", BOOLEAN, "the redelivered flag"),
+    RecordField("no_ack", BOOLEAN, "the delivery requires no acknowledgement"),
+    RecordField("requeue", BOOLEAN, "the rejected message was requeued"),
+    RecordField("reason", STRING, "why it was dropped or dead-lettered"),
+    RecordField("reply_code", LONG, "why it was returned"),
+    RecordField("reply_text", STRING, "the same in words"),
+    RecordField("body_size", LONG, "size of the body in bytes"),
+    RecordField("properties", JSON, "the message's properties that are set, including headers"),
+    RecordField("body", STRING, "the body in base64, if the trace has bodies"),
+    RecordField("count", LONG, "number of messages that a purge dropped"),
+    RecordField("until_us", LONG, "the end of a gap"),
+    RecordField("lost", LONG, "number of records lost in a gap"),
+    RecordField("version", LONG, "version of the format; in the header"),
+    RecordField("sample", LONG, "one message in this number is in the log; in the header"),
 )
 
 _WHO = ("event", "time_us", "node", "vhost", "connection", "channel", "user")

@@ -91,7 +91,7 @@ class Failed(NamedTuple):
 Output = SendBytes | Proven | Established | Failed
 
 
-class State(Enum):
+class HandshakeState(Enum):
     """The message that a side waits for."""
 
     HELLO = auto()
@@ -117,7 +117,7 @@ class Handshake:
         self._own_octets = msgspec.msgpack.encode(self._hello)
         self._peer: Hello | None = None
         self._transcript = b""
-        self._state = State.HELLO
+        self._state = HandshakeState.HELLO
         self._buffer = b""
         self._magic_seen = False
 
@@ -129,12 +129,12 @@ class Handshake:
     @property
     def has_sent_proof(self) -> bool:
         """Whether this dialler only waits for the acceptor's decision."""
-        return self._is_dialler and self._state is State.PROOF
+        return self._is_dialler and self._state is HandshakeState.PROOF
 
     @property
     def is_decided(self) -> bool:
         """Whether the handshake has ended."""
-        return self._state is State.OVER
+        return self._state is HandshakeState.OVER
 
     def start(self) -> list[Output]:
         """The first message of the dialler; the acceptor sends nothing."""
@@ -144,7 +144,7 @@ class Handshake:
         """Handle bytes of the other side. Not to be called after `Failed` and `Established`."""
         self._buffer += data
         outputs: list[Output] = []
-        while self._state is not State.OVER:
+        while self._state is not HandshakeState.OVER:
             try:
                 message = self._take_message()
                 if message is None:
@@ -156,13 +156,13 @@ class Handshake:
 
     def accept(self) -> list[Output]:
         """Accept this link, as the acceptor."""
-        assert self._state is State.DECISION, "HS1"
+        assert self._state is HandshakeState.DECISION, "HS1"
         proof = self._proof(ACCEPTOR_ROLE)
         return [SendBytes(header_of(PROOF, len(proof)) + proof), self._established()]
 
     def refuse(self, refusal: LinkRefusal) -> list[Output]:
         """Refuse this link, as the acceptor. Also ends an earlier stage."""
-        if self._state is State.OVER:
+        if self._state is HandshakeState.OVER:
             return []
         return self._tell(refusal)
 
@@ -191,9 +191,9 @@ class Handshake:
 
     def _step(self, kind: int, payload: bytes) -> list[Output]:
         match self._state, kind:
-            case State.HELLO, _ if kind == HELLO:
+            case HandshakeState.HELLO, _ if kind == HELLO:
                 return self._on_hello(payload)
-            case State.PROOF, _ if kind == PROOF:
+            case HandshakeState.PROOF, _ if kind == PROOF:
                 return self._on_proof(payload)
             case _, _ if kind == REFUSE and self._is_dialler:
                 return self._on_refuse(payload)
@@ -212,7 +212,7 @@ class Handshake:
         outputs: list[Output] = [] if self._is_dialler else [self._hello_message()]
         if refusal := refusal_of_hello(self._hello, peer, is_dialler=self._is_dialler):
             return [*outputs, *self._fail(refusal)]
-        self._state = State.PROOF
+        self._state = HandshakeState.PROOF
         if self._is_dialler:
             proof = self._proof(DIALLER_ROLE)
             outputs.append(SendBytes(header_of(PROOF, len(proof)) + proof))
@@ -226,7 +226,7 @@ class Handshake:
             return self._fail(refusal) if self._is_dialler else self._tell(refusal)
         if self._is_dialler:
             return [self._established()]
-        self._state = State.DECISION
+        self._state = HandshakeState.DECISION
         return [Proven(self._peer)]
 
     def _on_refuse(self, payload: bytes) -> list[Output]:
@@ -245,9 +245,9 @@ class Handshake:
         return hmac.digest(self._cookie, role + b"\0" + self._transcript, "sha256")
 
     def _established(self) -> Established:
-        assert self._state is not State.OVER, "HS2"
+        assert self._state is not HandshakeState.OVER, "HS2"
         assert self._peer is not None
-        self._state = State.OVER
+        self._state = HandshakeState.OVER
         rest, self._buffer = self._buffer, b""
         version = min(self._hello.newest, self._peer.newest)
         features = frozenset(self._hello.features) & frozenset(self._peer.features)
@@ -258,7 +258,7 @@ class Handshake:
         return [SendBytes(header_of(REFUSE, len(word)) + word), *self._fail(refusal)]
 
     def _fail(self, refusal: LinkRefusal) -> list[Output]:
-        self._state = State.OVER
+        self._state = HandshakeState.OVER
         self._buffer = b""
         return [Failed(refusal)]
 

@@ -17,7 +17,7 @@ from leveret.broker.services.services import Services
 from leveret.cluster.membership.declared_members import DeclaredMembers
 from leveret.cluster.metadata.history import History
 from leveret.cluster.metadata.replication import MetadataReplication
-from leveret.cluster.partitions.autoheal import Report
+from leveret.cluster.partitions.autoheal import PartitionReport
 from leveret.cluster.partitions.configured_rules import may_go_on
 from leveret.cluster.partitions.healing import Healing
 from leveret.cluster.partitions.leftovers.keeping import Keeping
@@ -118,13 +118,13 @@ class PartitionHandling:
         )  # fmt: skip
         self._restart_wanted(StartAs(is_patient=True))
 
-    def _report(self) -> Report | None:
+    def _report(self) -> PartitionReport | None:
         """The node's report for an autoheal; None while it is in no view."""
         replication = self._replication
         if replication is None or not replication.views.is_in_service:
             return None
         view, counts = replication.views.view, self._services.counts
-        return Report(
+        return PartitionReport(
             self._name, view.names, astuple(view.id), self.partitioned_from,
             counts.connections_opened - counts.connections_closed,
         )  # fmt: skip

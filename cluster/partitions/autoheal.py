@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import msgspec
 
 
-class Report(msgspec.Struct, frozen=True):
+class PartitionReport(msgspec.Struct, frozen=True):
     """The report of a node.
 
     side: the names of its view's members. view: the view's id. partitioned_from: the running nodes
@@ -42,7 +42,7 @@ def decides(me: str, cluster: frozenset[str]) -> bool:
     return bool(cluster) and me == min(cluster)
 
 
-def decide(cluster: frozenset[str], reports: Iterable[Report]) -> Verdict | None:
+def decide(cluster: frozenset[str], reports: Iterable[PartitionReport]) -> Verdict | None:
     """The verdict; None if there is no partition, or the reports are not from all nodes, each on
     exactly one side.
     """

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import msgspec
 
 from leveret.broker.runtime.clock import Clock
-from leveret.cluster.partitions.autoheal import Report, Verdict, decide, decides, has_lost
+from leveret.cluster.partitions.autoheal import PartitionReport, Verdict, decide, decides, has_lost
 from leveret.cluster.rpc.rpc import NotAnswered, Rpc
 
 REPORT, VERDICT = "partition.report", "partition.verdict"
@@ -25,7 +25,7 @@ REPORT, VERDICT = "partition.report", "partition.verdict"
 ROUND_MS = 1_000
 ANSWER_SECONDS_MAX = 2.0
 
-_report = msgspec.msgpack.Decoder(Report | None)
+_report = msgspec.msgpack.Decoder(PartitionReport | None)
 _verdict = msgspec.msgpack.Decoder(Verdict)
 
 logger = logging.getLogger("leveret.cluster")
@@ -44,7 +44,7 @@ class Healing:
         clock: Clock,
         me: str,
         cluster: Callable[[], frozenset[str]],
-        report: Callable[[], Report | None],
+        report: Callable[[], PartitionReport | None],
         give_way: Callable[[tuple[str, ...]], object],
     ) -> None:
         self._rpc = rpc

@@ -27,14 +27,14 @@ from leveret.storage.messages.message import Entry
 TARGETS_MAX = 100
 
 
-class Target(NamedTuple):
+class RetryTarget(NamedTuple):
     """Where a message goes. routing_keys: its own first, then those in its CC header."""
 
     exchange: str
     routing_keys: tuple[str, ...]
 
 
-def target_of(entry: Entry) -> Target:
+def target_of(entry: Entry) -> RetryTarget:
     """Where a message was published before it first died; its own address if it never did."""
     headers = header_of(entry).headers
     exchange, key = entry.message.address.exchange, entry.message.address.routing_key
@@ -43,14 +43,14 @@ def target_of(entry: Entry) -> Target:
         exchange = str(deaths[-1]["exchange"] or "")
         keys = deaths[-1]["routing_keys"]
         key = str(keys[0]) if isinstance(keys, list) and keys else key
-    return Target(exchange, (key, *cc_keys(headers)))
+    return RetryTarget(exchange, (key, *cc_keys(headers)))
 
 
 @route("POST", "/queues/{vhost}/{queue}/messages/targets", answered_by=Answerer.HOME_OF_QUEUE)
 async def list_targets(call: Call) -> Any:
     """Targets to which a retry would publish the chosen messages, to be confirmed."""
     _, inspection, body = await prepare(call)
-    counts: Counter[Target] = Counter()
+    counts: Counter[RetryTarget] = Counter()
     has_more = False
     async with aclosing(Selection(inspection, body).entries(call.node.give_way)) as entries:
         async for entry in entries:
@@ -87,7 +87,7 @@ async def retry(call: Call) -> Any:
     return await act.run(publish)
 
 
-def _named(body: dict[str, Any]) -> Target | None:
+def _named(body: dict[str, Any]) -> RetryTarget | None:
     """The target that a request names for all messages. Raises 400."""
     to = body.get("to")
     if to is None:
@@ -96,14 +96,14 @@ def _named(body: dict[str, Any]) -> Target | None:
         isinstance(to.get(key), str) for key in ("exchange", "routing_key")
     ):
         raise bad_request("to must be an object with exchange and routing_key")
-    return Target(to["exchange"], (to["routing_key"],))
+    return RetryTarget(to["exchange"], (to["routing_key"],))
 
 
-def _confirmed(body: dict[str, Any]) -> set[Target]:
+def _confirmed(body: dict[str, Any]) -> set[RetryTarget]:
     """The targets that a request confirms. Raises 400 without them."""
     try:
         return {
-            Target(str(one["exchange"]), tuple(map(str, one["routing_keys"])))
+            RetryTarget(str(one["exchange"]), tuple(map(str, one["routing_keys"])))
             for one in body["targets"]
         }
     except (KeyError, TypeError):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from leveret.mgmt.ctl import formatters
 from leveret.mgmt.ctl.client import Client, HttpError, wrong_node
-from leveret.mgmt.ctl.errors import USAGE, CtlError, StateError
+from leveret.mgmt.ctl.errors import USAGE, CtlError, NodeStateError
 from leveret.mgmt.ctl.options import Option, read_option
 from leveret.mgmt.ctl.tool import LEVERETCTL, Tool
 
@@ -159,17 +159,17 @@ class Session:
         self._node = found["node"]
         is_running = found.get("is_running", True)
         if self.command.needs == RUNNING and found.get("is_booting"):
-            raise StateError(
+            raise NodeStateError(
                 "this command requires the 'rabbit' app to be running on the target node, and it "
                 "is still booting. Wait for it with 'leveretctl await_startup'."
             )
         if self.command.needs == RUNNING and not is_running:
-            raise StateError(
+            raise NodeStateError(
                 "this command requires the 'rabbit' app to be running on the target node. "
                 "Start it with 'leveretctl start_app'."
             )
         if self.command.needs == STOPPED and is_running:
-            raise StateError(
+            raise NodeStateError(
                 "this command requires the 'rabbit' app to be stopped on the target node. "
                 "Stop it with 'leveretctl stop_app'."
             )

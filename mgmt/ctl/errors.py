@@ -27,7 +27,7 @@ class UsageError(CtlError):
         super().__init__(f"Error (argument validation): {text}", code)
 
 
-class StateError(CtlError):
+class NodeStateError(CtlError):
     """The node is not in the state that the command needs; the usage is printed, too."""
 
     def __init__(self, text: str) -> None:

@@ -27,7 +27,7 @@ from leveret.mgmt.ctl.errors import (
     SOFTWARE,
     USAGE,
     CtlError,
-    StateError,
+    NodeStateError,
     UsageError,
     bad_argument,
 )
@@ -146,7 +146,7 @@ def run(arguments: Sequence[str], tool: Tool) -> int:
     one, given = _find_command(arguments, tool)
     try:
         return _run_command(one, given, tool)
-    except (UsageError, StateError) as error:
+    except (UsageError, NodeStateError) as error:
         shown = " ".join(arguments)
         raise CtlError(
             f"{error.text}\nArguments given:\n\t{shown}\n{usage(one, tool)}", error.code

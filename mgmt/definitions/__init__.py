@@ -6,15 +6,15 @@
 
 from leveret.mgmt.definitions.changes import changes
 from leveret.mgmt.definitions.contents import (
-    Definitions,
+    DefinitionLists,
     DefinitionsError,
-    Problem,
+    ImportProblem,
     read_definitions,
 )
 from leveret.mgmt.definitions.exporting import export, export_one
 from leveret.mgmt.definitions.importing import Import
 
 __all__ = [
-    "Definitions", "DefinitionsError", "Import", "Problem", "changes", "export", "export_one",
-    "read_definitions",
+    "DefinitionLists", "DefinitionsError", "Import", "ImportProblem", "changes", "export",
+    "export_one", "read_definitions",
 ]  # fmt: skip

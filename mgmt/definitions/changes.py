@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from leveret.mgmt.definitions.checking import Checker
-from leveret.mgmt.definitions.contents import Definitions, Item, is_left_out
+from leveret.mgmt.definitions.contents import DefinitionLists, Item, is_left_out
 from leveret.mgmt.definitions.exporting import export
 from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.mgmt.slices import GiveWay
 
 
-async def changes(node: NodeFacade, wanted: Definitions, give_way: GiveWay) -> dict[str, Any]:
+async def changes(node: NodeFacade, wanted: DefinitionLists, give_way: GiveWay) -> dict[str, Any]:
     """The effect of an import: `{"changes": [...], "unchanged": n, "problems": [...]}`.
 
     If there are problems, the import would be refused.
@@ -51,7 +51,7 @@ KEYS = {
 }
 
 
-def _named(wanted: Definitions) -> Iterator[tuple[str, tuple[str, ...], Item]]:
+def _named(wanted: DefinitionLists) -> Iterator[tuple[str, tuple[str, ...], Item]]:
     for list_name in wanted.kinds():
         kind = KINDS[list_name]
         for item in wanted.items(list_name):

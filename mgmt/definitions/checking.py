@@ -35,9 +35,9 @@ from leveret.broker.runtime.names import EXCHANGE, QUEUE
 from leveret.broker.vhost.virtual_host import PREDECLARED_EXCHANGES
 from leveret.mgmt.definitions.contents import (
     DEFINITION,
-    Definitions,
+    DefinitionLists,
+    ImportProblem,
     Item,
-    Problem,
     fields_missing,
     is_left_out,
     misshapen,
@@ -53,11 +53,11 @@ PREDECLARED = {name: type_name for name, type_name, _ in PREDECLARED_EXCHANGES}
 class Checker:
     """The check of one file of definitions against one broker."""
 
-    def __init__(self, node: NodeFacade, definitions: Definitions, give_way: GiveWay) -> None:
+    def __init__(self, node: NodeFacade, definitions: DefinitionLists, give_way: GiveWay) -> None:
         self._node = node
         self._give_way = give_way
         self._definitions = definitions
-        self._checks: dict[str, Callable[[Item], Iterator[Problem]]] = {
+        self._checks: dict[str, Callable[[Item], Iterator[ImportProblem]]] = {
             "vhosts": self._vhost, "users": self._user, "permissions": self._permission,
             "topic_permissions": self._permission, "global_parameters": _nothing,
             "parameters": self._parameter, "policies": self._policy,
@@ -74,7 +74,7 @@ class Checker:
             return set()
         return {str(item.get("name")) for item in self._definitions.items(kind)}
 
-    async def problems(self) -> list[Problem]:
+    async def problems(self) -> list[ImportProblem]:
         """All problems, in the order of the file's lists."""
         for item in self._definitions.items("queues"):
             self._queues.add(_place(item))
@@ -82,85 +82,87 @@ class Checker:
         for item in self._definitions.items("exchanges"):
             self._types[_place(item)] = item.get("type")
             await self._give_way()
-        found: list[Problem] = []
+        found: list[ImportProblem] = []
         for kind in self._definitions.kinds():
             for number, item in enumerate(self._definitions.items(kind)):
                 if not is_left_out(kind, item):
                     found += [
-                        Problem(f"{kind}[{number}]{path}", reason)
+                        ImportProblem(f"{kind}[{number}]{path}", reason)
                         for path, reason in self._of_item(kind, item)
                     ]
                 await self._give_way()
         return found
 
-    def _of_item(self, kind: str, item: Item) -> Iterator[Problem]:
+    def _of_item(self, kind: str, item: Item) -> Iterator[ImportProblem]:
         lacking = list(misshapen(item, kind))
         if lacking:
             yield from lacking
         elif "vhost" in item and item["vhost"] not in self._vhosts:
-            yield Problem(".vhost", ["no_such_vhost", item["vhost"]])
+            yield ImportProblem(".vhost", ["no_such_vhost", item["vhost"]])
         else:
             yield from self._checks[kind](item)
 
     # Each kind
 
-    def _vhost(self, item: Item) -> Iterator[Problem]:
+    def _vhost(self, item: Item) -> Iterator[ImportProblem]:
         yield from _bad_tags(item)
         if not item["name"]:
-            yield Problem(".name", "a vhost's name must not be empty")
+            yield ImportProblem(".name", "a vhost's name must not be empty")
 
-    def _user(self, item: Item) -> Iterator[Problem]:
+    def _user(self, item: Item) -> Iterator[ImportProblem]:
         try:
             tags_of(item)
             list(permissions_of(item["name"], item.get("permissions"), self._vhosts))
         except UserError as error:
-            yield Problem(error.path, error.reason)
+            yield ImportProblem(error.path, error.reason)
         if not item["name"]:
-            yield Problem(".name", "a user's name must not be empty")
+            yield ImportProblem(".name", "a user's name must not be empty")
         if item.get("password") is not None and item.get("password_hash") is not None:
-            yield Problem(".password_hash", "both_password_and_password_hash_are_provided")
+            yield ImportProblem(".password_hash", "both_password_and_password_hash_are_provided")
         try:
             hash_from_text(item.get("password_hash") or "")
         except ValueError:
-            yield Problem(".password_hash", ["not_base64", "password_hash"])
+            yield ImportProblem(".password_hash", ["not_base64", "password_hash"])
         if item.get("hashing_algorithm") not in (None, *ALGORITHMS):
-            yield Problem(
+            yield ImportProblem(
                 ".hashing_algorithm", f"should be one of: {', '.join(ALGORITHMS)}"
             )  # fmt: skip
         yield from _bad_limits(".limits", item.get("limits") or {}, OF_USERS)
 
-    def _permission(self, item: Item) -> Iterator[Problem]:
+    def _permission(self, item: Item) -> Iterator[ImportProblem]:
         if item["user"] not in self._users:
-            yield Problem(".user", ["no_such_user", item["user"]])
+            yield ImportProblem(".user", ["no_such_user", item["user"]])
         for name in ("configure", "write", "read"):
             try:
                 check_pattern(item.get(name, ""))
             except re.error as error:
-                yield Problem(f".{name}", ["invalid_regexp", item[name], str(error)])
+                yield ImportProblem(f".{name}", ["invalid_regexp", item[name], str(error)])
 
-    def _parameter(self, item: Item) -> Iterator[Problem]:
+    def _parameter(self, item: Item) -> Iterator[ImportProblem]:
         component, value = item["component"], item["value"]
         if component == VHOST_LIMITS:
             yield from _bad_limits(".value", value, OF_VHOSTS)
         elif component in (POLICY, OPERATOR_POLICY):
             is_operator = component == OPERATOR_POLICY
             for path, reason in self._bad_policy_value(item, value, is_operator=is_operator):
-                yield Problem(f".value{path}", reason)
+                yield ImportProblem(f".value{path}", reason)
         elif component not in CHECKED_COMPONENTS:
-            yield Problem(".component", _refused(f"component {component} not found", item))
+            yield ImportProblem(".component", _refused(f"component {component} not found", item))
         else:
             try:
                 check_parameter(component, item["name"], value)
             except ParameterError as error:
-                yield Problem(".value", _refused(str(error), item))
+                yield ImportProblem(".value", _refused(str(error), item))
 
-    def _policy(self, item: Item) -> Iterator[Problem]:
+    def _policy(self, item: Item) -> Iterator[ImportProblem]:
         yield from self._bad_policy(item, is_operator=False)
 
-    def _bad_policy_value(self, item: Item, value: Any, *, is_operator: bool) -> Iterator[Problem]:
+    def _bad_policy_value(
+        self, item: Item, value: Any, *, is_operator: bool
+    ) -> Iterator[ImportProblem]:
         """Check a policy that is written as a parameter."""
         if not isinstance(value, dict):
-            yield Problem("", "should be an object")
+            yield ImportProblem("", "should be an object")
             return
         lacking = list(fields_missing(value, DEFINITION))
         yield from lacking
@@ -168,28 +170,30 @@ class Checker:
             named = {**value, "vhost": item["vhost"], "name": item["name"]}
             yield from self._bad_policy(named, is_operator=is_operator)
 
-    def _bad_policy(self, item: Item, *, is_operator: bool) -> Iterator[Problem]:
+    def _bad_policy(self, item: Item, *, is_operator: bool) -> Iterator[ImportProblem]:
         try:
             check_policy(
                 policy_of_item(item), is_operator,
                 may_lift_limits=self._node.config.is_as_rabbitmq_4,
             )  # fmt: skip
         except PolicyError as error:
-            yield Problem(f".{error.field}" if error.field else "", _refused(str(error), item))
+            yield ImportProblem(
+                f".{error.field}" if error.field else "", _refused(str(error), item)
+            )
 
-    def _exchange(self, item: Item) -> Iterator[Problem]:
+    def _exchange(self, item: Item) -> Iterator[ImportProblem]:
         yield from _long_name(".name", item["name"])
         arguments, problems = _table(item)
         yield from problems
         if item["type"] not in EXCHANGE_TYPES:
-            yield Problem(".type", f"command_invalid: invalid exchange type '{item['type']}'")
+            yield ImportProblem(".type", f"command_invalid: invalid exchange type '{item['type']}'")
             return
         try:
             create_exchange_type(item["type"], arguments)
         except Fault as fault:
-            yield Problem(".arguments", reason_of(fault))
+            yield ImportProblem(".arguments", reason_of(fault))
 
-    def _queue(self, item: Item) -> Iterator[Problem]:
+    def _queue(self, item: Item) -> Iterator[ImportProblem]:
         yield from _long_name(".name", item["name"])
         arguments, problems = _table(item)
         yield from problems
@@ -198,28 +202,30 @@ class Checker:
                 self._node.check_queue_arguments(arguments, item["name"], item["vhost"])
                 return
             except Fault as fault:
-                yield Problem(f".arguments.{_blamed(fault)}", reason_of(fault))
+                yield ImportProblem(f".arguments.{_blamed(fault)}", reason_of(fault))
                 del arguments[_blamed(fault)]
 
-    def _binding(self, item: Item) -> Iterator[Problem]:
+    def _binding(self, item: Item) -> Iterator[ImportProblem]:
         arguments, problems = _table(item)
         yield from problems
         kind, vhost = item.get("destination_type", QUEUE), item["vhost"]
         if kind not in (QUEUE, EXCHANGE):
-            yield Problem(".destination_type", "should be queue or exchange")
+            yield ImportProblem(".destination_type", "should be queue or exchange")
         elif not self._has(kind, vhost, item["destination"]):
-            yield Problem(".destination", f"no {kind} '{item['destination']}' in vhost '{vhost}'")
+            yield ImportProblem(
+                ".destination", f"no {kind} '{item['destination']}' in vhost '{vhost}'"
+            )
         if not item["source"]:
             return
         if not self._has(EXCHANGE, vhost, item["source"]):
-            yield Problem(".source", f"no exchange '{item['source']}' in vhost '{vhost}'")
+            yield ImportProblem(".source", f"no exchange '{item['source']}' in vhost '{vhost}'")
             return
         source = self._source(vhost, item["source"])
         if source is not None:
             try:
                 source.validate_binding(item.get("routing_key", ""), arguments)
             except Fault as fault:
-                yield Problem("", reason_of(fault))
+                yield ImportProblem("", reason_of(fault))
 
     def _has(self, kind: str, vhost: str, name: str) -> bool:
         if kind == QUEUE:
@@ -255,28 +261,28 @@ def _place(item: Item) -> tuple[str, str]:
     return str(item.get("vhost")), str(item.get("name"))
 
 
-def _nothing(_item: Item) -> Iterator[Problem]:
+def _nothing(_item: Item) -> Iterator[ImportProblem]:
     yield from ()
 
 
-def _bad_tags(item: Item) -> Iterator[Problem]:
+def _bad_tags(item: Item) -> Iterator[ImportProblem]:
     tags = item.get("tags")
     if isinstance(tags, list) and not all(isinstance(tag, str) for tag in tags):
-        yield Problem(".tags", "should be a list of texts, or a text with commas")
+        yield ImportProblem(".tags", "should be a list of texts, or a text with commas")
 
 
-def _bad_limits(path: str, limits: Any, known: tuple[str, ...]) -> Iterator[Problem]:
+def _bad_limits(path: str, limits: Any, known: tuple[str, ...]) -> Iterator[ImportProblem]:
     """Check the limits of a vhost. Older files have an empty list for none."""
     if limits == []:
         return
     if not isinstance(limits, dict):
-        yield Problem(path, "should be an object")
+        yield ImportProblem(path, "should be an object")
         return
     for name, value in limits.items():
         try:
             check_limits({name: value}, known)
         except LimitError as error:
-            yield Problem(f"{path}.{name}", f"Validation failed\n\n{error}\n")
+            yield ImportProblem(f"{path}.{name}", f"Validation failed\n\n{error}\n")
 
 
 def policy_of_item(item: Item) -> Policy:
@@ -294,21 +300,21 @@ def _refused(text: str, item: Item) -> str:
     return format_term(f"Validation failed\n\n{html.escape(text, quote=False)}\n {where}")
 
 
-def _table(item: Item) -> tuple[Table, list[Problem]]:
+def _table(item: Item) -> tuple[Table, list[ImportProblem]]:
     """The arguments as a field table. Those that it cannot hold are left out and reported."""
     arguments = item.get("arguments") or {}
     nulls = [name for name, value in arguments.items() if value is None]
     kept = {name: value for name, value in arguments.items() if value is not None}
-    problems = [Problem(f".arguments.{name}", "null_not_allowed") for name in nulls]
+    problems = [ImportProblem(f".arguments.{name}", "null_not_allowed") for name in nulls]
     try:
         return json_to_table(kept), problems
     except ValueError as error:
-        return {}, [*problems, Problem(".arguments", str(error))]
+        return {}, [*problems, ImportProblem(".arguments", str(error))]
 
 
-def _long_name(path: str, name: str) -> Iterator[Problem]:
+def _long_name(path: str, name: str) -> Iterator[ImportProblem]:
     if len(name.encode("utf-8", "surrogateescape")) > NAME_BYTES_MAX:
-        yield Problem(path, f"should have at most {NAME_BYTES_MAX} bytes")
+        yield ImportProblem(path, f"should have at most {NAME_BYTES_MAX} bytes")
 
 
 _ARGUMENT = re.compile(r"arg '([^']*)'")

@@ -21,7 +21,7 @@ from leveret.mgmt.slices import GiveWay
 Item = dict[str, Any]
 
 
-class Problem(NamedTuple):
+class ImportProblem(NamedTuple):
     """A reason why definitions cannot be imported. reason: in the form of the HTTP API."""
 
     path: str
@@ -45,13 +45,13 @@ NOT_JSON = "failed_to_parse_json"
 class DefinitionsError(ValueError):
     """Definitions that cannot be imported. problems: all of them. reason: the first one's."""
 
-    def __init__(self, reason: Any, problems: list[Problem] | None = None) -> None:
+    def __init__(self, reason: Any, problems: list[ImportProblem] | None = None) -> None:
         super().__init__(str(reason))
         self.reason = reason
         self.problems = problems or []
 
 
-class Field(NamedTuple):
+class ItemField(NamedTuple):
     """A field that an item may or must have."""
 
     name: str
@@ -59,21 +59,21 @@ class Field(NamedTuple):
     is_required: bool = True
 
 
-def _optional(name: str, *types: type) -> Field:
-    return Field(name, types, is_required=False)
+def _optional(name: str, *types: type) -> ItemField:
+    return ItemField(name, types, is_required=False)
 
 
 ANYTHING = (str, int, float, bool, list, dict)
-VHOST = Field("vhost", (str,))
-NAME = Field("name", (str,))
+VHOST = ItemField("vhost", (str,))
+NAME = ItemField("name", (str,))
 FLAGS = (_optional("durable", bool), _optional("auto_delete", bool))
 ARGUMENTS = _optional("arguments", dict)
 DEFINITION = (
-    Field("pattern", (str,)), _optional("apply-to", str), Field("definition", (dict,)),
+    ItemField("pattern", (str,)), _optional("apply-to", str), ItemField("definition", (dict,)),
     _optional("priority", int, float, str),
 )  # fmt: skip
 
-SHAPES: dict[str, tuple[Field, ...]] = {
+SHAPES: dict[str, tuple[ItemField, ...]] = {
     "vhosts": (
         NAME, _optional("description", str), _optional("tags", list, str),
         _optional("metadata", dict), _optional("tracing", bool),
@@ -84,20 +84,20 @@ SHAPES: dict[str, tuple[Field, ...]] = {
         _optional("limits", dict, list), _optional("permissions", dict),
     ),
     "permissions": (
-        VHOST, Field("user", (str,)),
-        *(Field(name, (str,)) for name in ("configure", "write", "read")),
+        VHOST, ItemField("user", (str,)),
+        *(ItemField(name, (str,)) for name in ("configure", "write", "read")),
     ),
     "topic_permissions": (
-        VHOST, *(Field(name, (str,)) for name in ("user", "exchange", "write", "read")),
+        VHOST, *(ItemField(name, (str,)) for name in ("user", "exchange", "write", "read")),
     ),
-    "global_parameters": (NAME, Field("value", ANYTHING)),
-    "parameters": (VHOST, Field("component", (str,)), NAME, Field("value", ANYTHING)),
+    "global_parameters": (NAME, ItemField("value", ANYTHING)),
+    "parameters": (VHOST, ItemField("component", (str,)), NAME, ItemField("value", ANYTHING)),
     "policies": (VHOST, NAME, *DEFINITION),
-    "exchanges": (VHOST, NAME, Field("type", (str,)), *FLAGS, _optional("internal", bool),
+    "exchanges": (VHOST, NAME, ItemField("type", (str,)), *FLAGS, _optional("internal", bool),
                   ARGUMENTS),
     "queues": (VHOST, NAME, *FLAGS, ARGUMENTS),
     "bindings": (
-        VHOST, Field("source", (str,)), Field("destination", (str,)),
+        VHOST, ItemField("source", (str,)), ItemField("destination", (str,)),
         _optional("destination_type", str), _optional("routing_key", str), ARGUMENTS,
     ),
 }  # fmt: skip
@@ -111,7 +111,7 @@ OF_A_NODE = ("vhosts", "users", "permissions", "topic_permissions", "global_para
 """Lists that the file of a single vhost does not have."""
 
 
-class Definitions:
+class DefinitionLists:
     """The lists of a file. vhost: the one of a single vhost's file; None for the whole node's.
 
     version: that of the exporting RabbitMQ, or the one that Leveret names; may be empty.
@@ -156,14 +156,14 @@ def fault_in_json(raw: bytes) -> str:
     return "it is not a JSON object of lists"
 
 
-async def read_definitions(raw: bytes, vhost: str | None, give_way: GiveWay) -> Definitions:
+async def read_definitions(raw: bytes, vhost: str | None, give_way: GiveWay) -> DefinitionLists:
     """Read a file. Raises DefinitionsError unless it is an object of lists of objects."""
     if await _comma_count(raw, give_way) > VALUES_MAX:
         raise DefinitionsError(TOO_MANY)
     try:
         content = await members_of(raw, give_way)
         lists: dict[str, list[Item]] = {}
-        problems: list[Problem] = []
+        problems: list[ImportProblem] = []
         for kind in kinds_of(vhost):
             lists[kind] = await _items(kind, raw, content.get(kind), vhost, problems, give_way)
         version = _version(content)
@@ -176,7 +176,7 @@ async def read_definitions(raw: bytes, vhost: str | None, give_way: GiveWay) -> 
         raise DefinitionsError(f"a file of definitions may not have more than {error}") from None
     if problems:
         raise DefinitionsError(f"{problems[0].path}: {problems[0].reason}", problems)
-    return Definitions(lists, vhost, version)
+    return DefinitionLists(lists, vhost, version)
 
 
 async def _comma_count(raw: bytes, give_way: GiveWay) -> int:
@@ -189,7 +189,7 @@ async def _comma_count(raw: bytes, give_way: GiveWay) -> int:
 
 
 async def _items(
-    kind: str, raw: bytes, value: Any, vhost: str | None, problems: list[Problem],
+    kind: str, raw: bytes, value: Any, vhost: str | None, problems: list[ImportProblem],
     give_way: GiveWay,
 ) -> list[Item]:  # fmt: skip
     """The items of a list, decoded one by one and in slices, because a file may have very many.
@@ -206,7 +206,7 @@ async def _items(
         async for one in items_of(raw, value, give_way):
             item, problem = _item(one)
             if problem is not None:
-                problems.append(Problem(f"{kind}[{number}]", problem))
+                problems.append(ImportProblem(f"{kind}[{number}]", problem))
                 if len(problems) >= PROBLEMS_MAX:
                     break
             if isinstance(item, dict):
@@ -216,9 +216,9 @@ async def _items(
             number += 1
             await give_way()
     except msgspec.ValidationError:
-        problems.append(Problem(kind, "should be a list of objects"))
+        problems.append(ImportProblem(kind, "should be a list of objects"))
     except ItemTooLarge:
-        problems.append(Problem(f"{kind}[{number}]", ITEM_TOO_LARGE))
+        problems.append(ImportProblem(f"{kind}[{number}]", ITEM_TOO_LARGE))
     return items
 
 
@@ -253,20 +253,20 @@ def is_left_out(kind: str, item: Item) -> bool:
     return is_of_queue and str(item.get("destination")).startswith(RESERVED_PREFIX)
 
 
-def misshapen(item: Item, kind: str) -> Iterator[Problem]:
+def misshapen(item: Item, kind: str) -> Iterator[ImportProblem]:
     """The fields that an item of a list lacks, or that have the wrong type."""
     return fields_missing(item, SHAPES[kind])
 
 
-def fields_missing(item: Item, fields: tuple[Field, ...]) -> Iterator[Problem]:
+def fields_missing(item: Item, fields: tuple[ItemField, ...]) -> Iterator[ImportProblem]:
     """The same for an object that has these fields."""
     for field in fields:
         value = item.get(field.name)
         if value is None:
             if field.is_required:
-                yield Problem(f".{field.name}", "is missing")
+                yield ImportProblem(f".{field.name}", "is missing")
         elif not isinstance(value, field.types) or (
             isinstance(value, bool) and bool not in field.types
         ):
             wanted = " or ".join(dict.fromkeys(TYPE_NAMES[one] for one in field.types))
-            yield Problem(f".{field.name}", f"should be {wanted}")
+            yield ImportProblem(f".{field.name}", f"should be {wanted}")

@@ -16,7 +16,7 @@ from leveret.broker.policies.limits import LimitError
 from leveret.broker.policies.policy_keys import PolicyError
 from leveret.broker.runtime.pending_in_task import given_in_task, in_task
 from leveret.mgmt.definitions.checking import Checker, reason_of
-from leveret.mgmt.definitions.contents import Definitions, DefinitionsError, Item, is_left_out
+from leveret.mgmt.definitions.contents import DefinitionLists, DefinitionsError, Item, is_left_out
 from leveret.mgmt.definitions.declaring import ItemDeclarations
 from leveret.mgmt.definitions.users import UserError
 from leveret.mgmt.node_facade.facade import NodeFacade
@@ -32,7 +32,7 @@ class Import:
     def __init__(
         self,
         node: NodeFacade,
-        definitions: Definitions,
+        definitions: DefinitionLists,
         give_way: GiveWay,
         requester: Requester = THE_NODE,
     ) -> None:

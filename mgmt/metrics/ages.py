@@ -100,7 +100,7 @@ class Watched:
         return counts, now.sum_ms - before.sum_ms
 
 
-class QueueAges:
+class QueueAgeMetrics:
     """The ages of all queues of a broker. busiest_max: how many have labels of their own."""
 
     def __init__(self, sampler: Sampler, busiest_max: int) -> None:

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from leveret.broker.runtime.patterns import compile_pattern
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics import node_metrics, raft
-from leveret.mgmt.metrics.ages import QueueAges
+from leveret.mgmt.metrics.ages import QueueAgeMetrics
 from leveret.mgmt.metrics.clients import Clients
 from leveret.mgmt.metrics.global_counters import GlobalCounters
 from leveret.mgmt.metrics.links import add_links
@@ -65,7 +65,7 @@ class Collector:
         self.sampler = node.sampler
         self._clients = Clients(node.sampler)
         self._global_counters = GlobalCounters(node)
-        self._ages = QueueAges(node.sampler, node.config.prometheus.age_queues)
+        self._ages = QueueAgeMetrics(node.sampler, node.config.prometheus.age_queues)
         left_out = node.config.prometheus.left_out
         self._left_out = compile_pattern(left_out) if left_out else None
 

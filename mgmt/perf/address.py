@@ -16,12 +16,12 @@ from leveret.broker.moving.client.address import (
     AddressTls,
     ServerAddress,
 )
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.options import PerfOptions
 
 CONNECT_SECONDS_MAX = 15.0
 
 
-def read_address(uri: str, options: Options) -> ServerAddress:
+def read_address(uri: str, options: PerfOptions) -> ServerAddress:
     """Parse an address. options: for the login, the limits, and the name of a TLS server."""
     parts = urlsplit(uri)
     is_tls = parts.scheme == "amqps"

@@ -1,4 +1,4 @@
-"""Reads the command line (option_table.py) into `Options`.
+"""Reads the command line (option_table.py) into `PerfOptions`.
 
 Every option can also be given as an environment variable whose name begins with the value of
 RABBITMQ_PERF_TEST_ENV_PREFIX. Options that are abbreviations of others are replaced (`_settled`).
@@ -16,17 +16,17 @@ from uuid import uuid4
 from leveret import __version__
 from leveret.mgmt.perf.messages import MessagePropertyError, message_properties
 from leveret.mgmt.perf.option_table import FLAGS_WITHOUT_EFFECT, GROUPS, WITHOUT_EFFECT
-from leveret.mgmt.perf.options import Options, OptionsError
+from leveret.mgmt.perf.options import OptionsError, PerfOptions
 
 ENVIRONMENT_PREFIX = "RABBITMQ_PERF_TEST_ENV_PREFIX"
 
 
-def read_options(arguments: list[str], environment: Mapping[str, str] = os.environ) -> Options:
+def read_options(arguments: list[str], environment: Mapping[str, str] = os.environ) -> PerfOptions:
     """Return the options. Exits like argparse: with 2 for an error, with 0 after --help."""
     reader = parser()
     given = vars(reader.parse_args([*from_environment(reader, environment), *arguments]))
     try:
-        return Options(**_settled(given)).check()
+        return PerfOptions(**_settled(given)).check()
     except (OptionsError, MessagePropertyError) as error:
         reader.error(str(error))
     except OSError as error:

@@ -8,7 +8,7 @@ import json
 import random
 from pathlib import Path
 
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.options import PerfOptions
 
 WORD_LETTERS_MIN, WORD_LETTERS_MAX = 2, 20
 INTEGER_MAX = 10_000_000
@@ -16,7 +16,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _EMPTY_BYTES = 2
 
 
-def bodies_of(options: Options) -> list[bytes]:
+def bodies_of(options: PerfOptions) -> list[bytes]:
     """Return the bodies to publish in turns; empty for zeros. Raises OSError."""
     if options.json_body:
         return json_bodies(options.size, options.body_field_count, options.body_count)

@@ -10,7 +10,7 @@ from collections import deque
 from leveret.mgmt.perf.histogram import LatencyHistogram
 
 
-class Confirms:
+class PerfConfirms:
     """The open confirms of one channel. published: the last message's number, from 1."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from leveret.broker.moving.client import ended
 from leveret.broker.moving.client.channel import ClientChannel, Take
 from leveret.broker.moving.client.connection import ClientConnection
 from leveret.mgmt.perf.address import read_address
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.options import PerfOptions
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class PerfChannelClosed(PerfError):
         self.reply_code = closed.reply_code
 
 
-class Connection:
+class PerfConnection:
     """One connection. closed: done when it has ended; failure says why."""
 
     def __init__(self, client: ClientConnection) -> None:
@@ -125,8 +125,11 @@ class Connection:
 
 
 async def connect(
-    uri: str, options: Options, name: str, on_blocked: Callable[[str | None], object] | None = None
-) -> Connection:
+    uri: str,
+    options: PerfOptions,
+    name: str,
+    on_blocked: Callable[[str | None], object] | None = None,
+) -> PerfConnection:
     """Open a connection with a client-provided name. Raises PerfError.
 
     on_blocked: called with the broker's reason when it blocks publishers, and with None afterwards.
@@ -139,7 +142,7 @@ async def connect(
         raise NotReachable(str(error)) from None
     except ended.ConnectionFailed as error:
         raise PerfError(str(error)) from None
-    return Connection(client)
+    return PerfConnection(client)
 
 
 async def _with_own_errors(work: Coroutine[Any, Any, T]) -> T:

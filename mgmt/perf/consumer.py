@@ -16,11 +16,11 @@ from pamqp import commands
 from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.moving.client.channel import ClientChannel
 from leveret.broker.moving.client.delivery_scanner import ClientDelivery
-from leveret.mgmt.perf.connection import Connection, PerfError
+from leveret.mgmt.perf.connection import PerfConnection, PerfError
 from leveret.mgmt.perf.deliveries import note_latencies
 from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.perf.messages import clock_of
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.options import PerfOptions
 from leveret.mgmt.perf.schedule import TICK_SECONDS_MIN, Pace, Schedule
 from leveret.mgmt.perf.topology import declare_queue
 
@@ -30,7 +30,7 @@ Settle = Callable[[int, bool], object]
 """Acks or nacks a message, or all up to it."""
 
 
-class Consumer:
+class PerfConsumer:
     """One consuming channel.
 
     queues: the queues to consume from; an empty name for a server-named queue of its own. received:
@@ -38,7 +38,7 @@ class Consumer:
     messages were received.
     """
 
-    def __init__(self, connection: Connection, queues: list[str], options: Options) -> None:
+    def __init__(self, connection: PerfConnection, queues: list[str], options: PerfOptions) -> None:
         self.connection = connection
         self.received = 0
         self.received_at = 0.0
@@ -230,7 +230,9 @@ class Consumer:
 class _Acks:
     """Settles deliveries of a channel: singly or several at once, with or without transactions."""
 
-    def __init__(self, connection: Connection, channel: ClientChannel, options: Options) -> None:
+    def __init__(
+        self, connection: PerfConnection, channel: ClientChannel, options: PerfOptions
+    ) -> None:
         self._connection = connection
         self._channel = channel
         self._is_wanted = not options.autoack

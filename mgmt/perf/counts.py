@@ -9,7 +9,7 @@ NUMBERS = ("sent", "confirmed", "nacked", "returned", "received")
 
 
 @dataclass
-class Counts:
+class PerfCounts:
     """Numbers of messages, and their latencies.
 
     latency: from producer to consumer; confirm_latency: of confirms; both in microseconds. sent_at,
@@ -33,7 +33,7 @@ class Counts:
         """Tell whether nothing was counted."""
         return not any(getattr(self, name) for name in NUMBERS)
 
-    def add(self, other: "Counts") -> None:
+    def add(self, other: "PerfCounts") -> None:
         """Add the counts of another interval or worker."""
         for name in NUMBERS:
             setattr(self, name, getattr(self, name) + getattr(other, name))

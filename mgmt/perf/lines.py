@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from leveret.mgmt.perf.histogram import LatencyHistogram
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.options import PerfOptions
 from leveret.mgmt.perf.samples import Sample, Summary
 
 LATENCY_NAMES = "min/median/75th/95th/99th/max"
@@ -14,17 +14,17 @@ _FILE_LATENCIES = {
 _COMPACT_TIME, _COMPACT_RATE, _COMPACT_LATENCY = 19, 13, 27
 
 
-def unit(options: Options) -> str:
+def unit(options: PerfOptions) -> str:
     """Return the unit of latencies."""
     return "ms" if options.use_millis else "µs"
 
 
-def latency(value_us: float, options: Options) -> str:
+def latency(value_us: float, options: PerfOptions) -> str:
     """Format a latency."""
     return f"{value_us / (1000 if options.use_millis else 1):.0f}"
 
 
-def latencies(histogram: LatencyHistogram, options: Options) -> str:
+def latencies(histogram: LatencyHistogram, options: PerfOptions) -> str:
     """Format a histogram as `1/2/3/4/5/6 µs`."""
     summary = histogram.summary()
     shown = "/".join(latency(summary[name], options) for name in _LATENCIES)
@@ -38,7 +38,7 @@ def rate(value: float) -> str:
     return f"{value:.2f}" if value < 1 else f"{value:.1f}"
 
 
-def shown_rates(options: Options) -> list[str]:
+def shown_rates(options: PerfOptions) -> list[str]:
     """Return the rates to show for these options, in order."""
     names = ["sent"] if options.producers else []
     names += ["returned"] if options.producers and options.is_mandatory else []
@@ -46,7 +46,7 @@ def shown_rates(options: Options) -> list[str]:
     return names + (["received"] if options.consumers else [])
 
 
-def line(sample: Sample, options: Options) -> str:
+def line(sample: Sample, options: PerfOptions) -> str:
     """Format the line of an interval."""
     parts = [f"id: {options.id}, time {sample.elapsed_s:.3f} s"]
     parts += [f"{name}: {rate(sample.rate(name))} msg/s" for name in shown_rates(options)]
@@ -59,7 +59,7 @@ def line(sample: Sample, options: Options) -> str:
     return ", ".join(parts + shown)
 
 
-def _histograms(sample: Sample | Summary, options: Options) -> dict[str, LatencyHistogram]:
+def _histograms(sample: Sample | Summary, options: PerfOptions) -> dict[str, LatencyHistogram]:
     found = {}
     if options.consumers:
         found["consumer"] = sample.counts.latency
@@ -68,7 +68,7 @@ def _histograms(sample: Sample | Summary, options: Options) -> dict[str, Latency
     return found
 
 
-def compact_header(options: Options) -> str:
+def compact_header(options: PerfOptions) -> str:
     """Return the header of compact lines."""
     shown = "time".ljust(_COMPACT_TIME)
     shown += "".join(name.rjust(_COMPACT_RATE) for name in shown_rates(options))
@@ -77,7 +77,7 @@ def compact_header(options: Options) -> str:
     return shown + "".join(f"{kind} latency".rjust(_COMPACT_LATENCY) for kind in kinds)
 
 
-def compact_line(sample: Sample, options: Options) -> str:
+def compact_line(sample: Sample, options: PerfOptions) -> str:
     """Format the compact line of an interval."""
     shown = f"{datetime.now():%Y/%m/%d %H:%M:%S}"
     for name in shown_rates(options):
@@ -87,7 +87,7 @@ def compact_line(sample: Sample, options: Options) -> str:
     return shown
 
 
-def summary_lines(summary: Summary, options: Options) -> list[str]:
+def summary_lines(summary: Summary, options: PerfOptions) -> list[str]:
     """Format the summary. The last lines are not in PerfTest's output."""
     start = "" if options.metrics_format == "compact" else f"id: {options.id}, "
     shown = [
@@ -107,7 +107,7 @@ def summary_lines(summary: Summary, options: Options) -> list[str]:
     return shown
 
 
-def csv_header(options: Options) -> list[str]:
+def csv_header(options: PerfOptions) -> list[str]:
     """Return the header of the CSV file."""
     rates = ("published", "returned", "confirmed", "nacked", "received")
     kinds = ("consumer", "confirm")
@@ -118,7 +118,7 @@ def csv_header(options: Options) -> list[str]:
     ]  # fmt: skip
 
 
-def csv_row(sample: Sample, options: Options) -> list[str]:
+def csv_row(sample: Sample, options: PerfOptions) -> list[str]:
     """Return the CSV row of an interval; missing values are empty."""
     wanted = shown_rates(options)
     row = [options.id, f"{sample.elapsed_s:.3f}"]

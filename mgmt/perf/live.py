@@ -2,10 +2,10 @@
 
 from rich.table import Table
 
-from leveret.mgmt.perf.counts import Counts
+from leveret.mgmt.perf.counts import PerfCounts
 from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.perf.lines import latency, shown_rates, unit
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.options import PerfOptions
 from leveret.mgmt.perf.samples import Sample
 
 _PERCENTILES = {
@@ -14,7 +14,7 @@ _PERCENTILES = {
 }  # fmt: skip
 
 
-def table(sample: Sample, whole: Counts, options: Options) -> Table:
+def table(sample: Sample, whole: PerfCounts, options: PerfOptions) -> Table:
     """Show the last interval, and the run so far."""
     shown = Table.grid(padding=(1, 0))
     title = f"{options.id}, {sample.elapsed_s:.0f} s"
@@ -26,7 +26,7 @@ def table(sample: Sample, whole: Counts, options: Options) -> Table:
     return shown
 
 
-def _rates(title: str, sample: Sample, whole: Counts, options: Options) -> Table:
+def _rates(title: str, sample: Sample, whole: PerfCounts, options: PerfOptions) -> Table:
     shown = Table(title=title, title_justify="left")
     for heading in ("messages", "per second", "average", "total"):
         shown.add_column(heading, justify="left" if heading == "messages" else "right")
@@ -39,7 +39,7 @@ def _rates(title: str, sample: Sample, whole: Counts, options: Options) -> Table
     return shown
 
 
-def _latencies(sample: Sample, options: Options) -> Table:
+def _latencies(sample: Sample, options: PerfOptions) -> Table:
     shown = Table()
     shown.add_column(f"latency, {unit(options)}")
     for heading in _PERCENTILES.values():
@@ -52,6 +52,6 @@ def _latencies(sample: Sample, options: Options) -> Table:
     return shown
 
 
-def _row(histogram: LatencyHistogram, options: Options) -> list[str]:
+def _row(histogram: LatencyHistogram, options: PerfOptions) -> list[str]:
     summary = histogram.summary()
     return [f"{int(latency(summary[name], options)):,}" for name in _PERCENTILES]

@@ -12,7 +12,7 @@ from typing import Any
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.amqp.properties import PERSISTENT, PROPERTY_TYPES, Properties, encode_properties
-from leveret.mgmt.perf.options import BODY_BYTES_MIN, Options
+from leveret.mgmt.perf.options import BODY_BYTES_MIN, PerfOptions
 
 STAMP_BYTES = 8
 STAMP_HEADER = "timestamp"
@@ -24,7 +24,7 @@ _OCTET_MAX = 255
 _SHORT_STRING_BYTES_MAX = 255
 
 
-def clock_of(options: Options) -> Callable[[], int]:
+def clock_of(options: PerfOptions) -> Callable[[], int]:
     """Return the clock for timestamps, in nanoseconds."""
     return time.time_ns if options.use_millis else time.monotonic_ns
 

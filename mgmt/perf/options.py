@@ -22,7 +22,7 @@ class OptionsError(ValueError):
 
 
 @dataclass
-class Options:
+class PerfOptions:
     """The options of a run.
 
     Rates are messages per second of each channel; `NO_LIMIT` is unlimited, and 0 sends nothing.

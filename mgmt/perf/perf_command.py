@@ -9,8 +9,8 @@ import sys
 
 from leveret.mgmt.perf.arguments import read_options
 from leveret.mgmt.perf.connection import PerfError
-from leveret.mgmt.perf.options import Options
-from leveret.mgmt.perf.report import Report
+from leveret.mgmt.perf.options import PerfOptions
+from leveret.mgmt.perf.report import PerfReport
 from leveret.mgmt.perf.run import PerfRun
 
 EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command and return the exit code."""
     options = read_options(sys.argv[1:] if arguments is None else arguments)
     try:
-        with Report(options) as report:
+        with PerfReport(options) as report:
             error = _run(options, report)
     except OSError as failure:
         sys.stderr.write(f"leveret perf: {failure.filename}: {failure.strerror}\n")
@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     return EXIT_FAILED if error is not None else 0
 
 
-def _run(options: Options, report: Report) -> str | None:
+def _run(options: PerfOptions, report: PerfReport) -> str | None:
     """Execute the run, and return the reason if it was aborted."""
     error = None
     try:

@@ -13,11 +13,11 @@ from itertools import cycle, islice
 from pamqp import commands
 
 from leveret.broker.moving.client.channel import ClientChannel
-from leveret.mgmt.perf.confirms import Confirms
-from leveret.mgmt.perf.connection import Connection, PerfError
+from leveret.mgmt.perf.confirms import PerfConfirms
+from leveret.mgmt.perf.connection import PerfConnection, PerfError
 from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.perf.messages import MessageMaker, StampedMessage, clock_of
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.options import PerfOptions
 from leveret.mgmt.perf.schedule import Pace, Schedule
 
 BATCH_MAX = 200
@@ -38,7 +38,7 @@ class Producer:
     """
 
     def __init__(
-        self, connection: Connection, key: str, bodies: list[bytes], options: Options
+        self, connection: PerfConnection, key: str, bodies: list[bytes], options: PerfOptions
     ) -> None:
         self.connection = connection
         self.sent = self.confirmed = self.nacked = self.returned = 0
@@ -46,7 +46,7 @@ class Producer:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._channel: ClientChannel
         self._options = options
-        self._confirms = Confirms()
+        self._confirms = PerfConfirms()
         self._pace = Pace(_rates(options))
         self._sizes = Schedule.of(options.variable_size, options.size)
         self._clock = clock_of(options)
@@ -222,7 +222,7 @@ class Producer:
 class _Messages:
     """The messages of a producer: bodies in turn, or zeros, with one routing key or random ones."""
 
-    def __init__(self, key: str, bodies: list[bytes], options: Options) -> None:
+    def __init__(self, key: str, bodies: list[bytes], options: PerfOptions) -> None:
         self._maker = MessageMaker(options.message_properties, is_persistent=options.is_persistent)
         self._keys = [key]
         if options.random_routing_key:
@@ -253,7 +253,7 @@ class _Messages:
         return [self._maker.of_size(key, size) for key in self._keys]
 
 
-def _rates(options: Options) -> Schedule:
+def _rates(options: PerfOptions) -> Schedule:
     return Schedule.of(options.variable_rate, options.rate)
 
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.live import Live
 
 from leveret import __version__
-from leveret.mgmt.perf.counts import Counts
+from leveret.mgmt.perf.counts import PerfCounts
 from leveret.mgmt.perf.lines import (
     compact_header,
     compact_line,
@@ -28,7 +28,7 @@ from leveret.mgmt.perf.lines import (
     summary_lines,
 )
 from leveret.mgmt.perf.live import table
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.options import PerfOptions
 from leveret.mgmt.perf.samples import Sample, Summary
 
 WHOLE_SHARE = 0.8
@@ -42,16 +42,16 @@ class Writer(Protocol):
         """Write a row."""
 
 
-class Report:
+class PerfReport:
     """Shows a run according to its options. A context manager."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: PerfOptions) -> None:
         self._options = options
         self._console = Console()
         self._live: Live | None = None
         self._rows: Writer | None = None
         self._samples: list[Sample] = []
-        self._whole = Counts()
+        self._whole = PerfCounts()
         self._summary: Summary | None = None
         self._last_notice = ""
         self._stack = ExitStack()

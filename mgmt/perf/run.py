@@ -12,9 +12,9 @@ from typing import Any
 
 from leveret.broker.resources.available_processors import available_processors
 from leveret.mgmt.perf.connection import PerfError
-from leveret.mgmt.perf.counts import Counts
-from leveret.mgmt.perf.options import Options
-from leveret.mgmt.perf.report import Report
+from leveret.mgmt.perf.counts import PerfCounts
+from leveret.mgmt.perf.options import PerfOptions
+from leveret.mgmt.perf.report import PerfReport
 from leveret.mgmt.perf.samples import Sample, Summary
 from leveret.mgmt.perf.topology import declare, delete_polled
 from leveret.mgmt.perf.worker_process import WorkerProcess
@@ -25,12 +25,12 @@ GRACE_SECONDS = 5.0
 class PerfRun:
     """One run of the tool."""
 
-    def __init__(self, options: Options, report: Report) -> None:
+    def __init__(self, options: PerfOptions, report: PerfReport) -> None:
         self._options = options
         self._show = report
         self._workers: list[WorkerProcess] = []
-        self._current = Counts()
-        self._whole = Counts()
+        self._current = PerfCounts()
+        self._whole = PerfCounts()
         self._started_at = self._sampled_at = 0.0
         self._stopped_at = 0.0
         self._stop, self._abort = asyncio.Event(), asyncio.Event()
@@ -143,12 +143,12 @@ class PerfRun:
             self._sample()
 
     def _on_report(self, content: dict[str, Any]) -> None:
-        self._current.add(Counts.from_json(content))
+        self._current.add(PerfCounts.from_json(content))
 
     def _sample(self) -> None:
         """Close an interval."""
         now = time.monotonic()
-        counts, self._current = self._current, Counts()
+        counts, self._current = self._current, PerfCounts()
         seconds, self._sampled_at = now - self._sampled_at, now
         self._whole.add(counts)
         if not (self._stopped_at and counts.is_empty):

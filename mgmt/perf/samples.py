@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from leveret.mgmt.perf.counts import NUMBERS, Counts
+from leveret.mgmt.perf.counts import NUMBERS, PerfCounts
 from leveret.mgmt.perf.histogram import LatencyHistogram
 
 
@@ -15,7 +15,7 @@ class Sample:
 
     elapsed_s: float
     seconds: float
-    counts: Counts
+    counts: PerfCounts
 
     def rate(self, name: str) -> float:
         """Return messages per second."""
@@ -35,7 +35,7 @@ class Summary:
     received, which is the base of their rates.
     """
 
-    counts: Counts
+    counts: PerfCounts
     sending_s: float
     receiving_s: float
     seconds: float
@@ -61,7 +61,7 @@ class Summary:
         }
 
 
-def _counts(counts: Counts, seconds: float, rates: dict[str, float]) -> dict[str, Any]:
+def _counts(counts: PerfCounts, seconds: float, rates: dict[str, float]) -> dict[str, Any]:
     return {
         "seconds": round(seconds, 3),
         **{name: getattr(counts, name) for name in NUMBERS},

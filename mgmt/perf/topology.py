@@ -16,14 +16,14 @@ from pamqp import base, commands
 
 from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.moving.client.channel import ClientChannel
-from leveret.mgmt.perf.connection import Connection, NotReachable, PerfChannelClosed, connect
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.connection import NotReachable, PerfChannelClosed, PerfConnection, connect
+from leveret.mgmt.perf.options import PerfOptions
 
 NOT_FOUND = 404
 RETRY_SECONDS = 0.5
 
 
-def queues_of_consumer(options: Options, number: int) -> list[str]:
+def queues_of_consumer(options: PerfOptions, number: int) -> list[str]:
     """Return the queues of a consumer, counted from 0; the broker chooses an empty name."""
     names = options.queue_names()
     if options.takes_turns:
@@ -31,7 +31,7 @@ def queues_of_consumer(options: Options, number: int) -> list[str]:
     return names or [""]
 
 
-def key_of_producer(options: Options, number: int) -> str:
+def key_of_producer(options: PerfOptions, number: int) -> str:
     """Return the routing key of a producer, counted from 0."""
     if options.routing_key is not None:
         return options.routing_key
@@ -39,7 +39,7 @@ def key_of_producer(options: Options, number: int) -> str:
     return names[number % len(names)] if names else ""
 
 
-async def declare(options: Options) -> None:
+async def declare(options: PerfOptions) -> None:
     """Declare the named exchange and queues, or check that they exist. Raises PerfError."""
     connection = await _connect_patiently(options)
     try:
@@ -53,7 +53,7 @@ async def declare(options: Options) -> None:
 
 
 async def declare_queue(
-    connection: Connection, channel: ClientChannel, name: str, options: Options
+    connection: PerfConnection, channel: ClientChannel, name: str, options: PerfOptions
 ) -> str:
     """Declare and bind a queue, or check that it exists; returns its name. Raises PerfError."""
     declared = await connection.call(
@@ -71,7 +71,7 @@ async def declare_queue(
     return declared.queue or name
 
 
-async def delete_polled(options: Options) -> None:
+async def delete_polled(options: PerfOptions) -> None:
     """Delete auto-delete queues that never had a consumer. Raises PerfError."""
     if options.predeclared or options.exclusive or not options.auto_delete:
         return
@@ -85,7 +85,7 @@ async def delete_polled(options: Options) -> None:
 
 
 async def _declare_exchange(
-    connection: Connection, channel: ClientChannel, options: Options
+    connection: PerfConnection, channel: ClientChannel, options: PerfOptions
 ) -> None:
     if not options.exchange or options.exchange.startswith("amq."):
         return
@@ -102,7 +102,7 @@ async def _declare_exchange(
 
 
 async def _exists(
-    connection: Connection, method: type[base.Frame], probe: dict[str, object]
+    connection: PerfConnection, method: type[base.Frame], probe: dict[str, object]
 ) -> bool:
     """Tell whether something exists, using a separate channel, which a negative answer closes."""
     channel = await connection.open_channel()
@@ -116,7 +116,7 @@ async def _exists(
     return True
 
 
-async def _connect_patiently(options: Options) -> Connection:
+async def _connect_patiently(options: PerfOptions) -> PerfConnection:
     """Open the first connection, waiting for a broker that is starting."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + options.servers_startup_timeout

@@ -23,11 +23,11 @@ from typing import Any
 import uvloop
 
 from leveret.mgmt.perf.bodies import bodies_of
-from leveret.mgmt.perf.connection import Connection, PerfError, connect
-from leveret.mgmt.perf.consumer import Consumer
-from leveret.mgmt.perf.counts import NUMBERS, Counts
+from leveret.mgmt.perf.connection import PerfConnection, PerfError, connect
+from leveret.mgmt.perf.consumer import PerfConsumer
+from leveret.mgmt.perf.counts import NUMBERS, PerfCounts
 from leveret.mgmt.perf.histogram import LatencyHistogram
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.options import PerfOptions
 from leveret.mgmt.perf.producer import Producer
 from leveret.mgmt.perf.topology import key_of_producer, queues_of_consumer
 
@@ -36,16 +36,16 @@ WATCH_SECONDS = 0.2
 QUIET_SECONDS = 0.5
 
 
-class Worker:
+class PerfWorker:
     """The work of one process. producers, consumers: the numbers of its clients."""
 
-    def __init__(self, options: Options, producers: list[int], consumers: list[int]) -> None:
+    def __init__(self, options: PerfOptions, producers: list[int], consumers: list[int]) -> None:
         self._options = options
         self._producer_numbers = producers
         self._consumer_numbers = consumers
-        self._connections: list[Connection] = []
+        self._connections: list[PerfConnection] = []
         self._producers: list[Producer] = []
-        self._consumers: list[Consumer] = []
+        self._consumers: list[PerfConsumer] = []
         self._consumer_delays: list[float] = []
         self._reported = dict.fromkeys(NUMBERS, 0)
         self._reported_cpu_s = 0.0
@@ -115,17 +115,17 @@ class Worker:
                 await producer.open()
                 self._producers.append(producer)
 
-    async def _open_consumers(self, number: int, connection: Connection) -> None:
+    async def _open_consumers(self, number: int, connection: PerfConnection) -> None:
         options = self._options
         for channel in range(options.consumer_channels):
             place = number * options.consumer_channels + channel
-            consumer = Consumer(connection, queues_of_consumer(options, place), options)
+            consumer = PerfConsumer(connection, queues_of_consumer(options, place), options)
             await consumer.open()
             self._consumers.append(consumer)
             delay_s = options.consumer_start_delay + place * float(options.slow_start)
             self._consumer_delays.append(delay_s)
 
-    async def _connect(self, kind: str, number: int) -> Connection:
+    async def _connect(self, kind: str, number: int) -> PerfConnection:
         options = self._options
         uri = options.uris[number % len(options.uris)]
         connection = await connect(uri, options, f"{options.id}-{kind}-{number}", self._on_blocked)
@@ -133,7 +133,7 @@ class Worker:
         connection.closed.add_done_callback(lambda _: self._on_closed(connection))
         return connection
 
-    def _on_closed(self, connection: Connection) -> None:
+    def _on_closed(self, connection: PerfConnection) -> None:
         if not self._outcome.done() and connection.failure is not None:
             self._outcome.set_exception(connection.failure)
 
@@ -154,7 +154,7 @@ class Worker:
         say("consuming")
         self._spawn(self._say_when_done())
 
-    def _start_late(self, consumer: Consumer) -> None:
+    def _start_late(self, consumer: PerfConsumer) -> None:
         self._spawn(consumer.start())
 
     def _publish(self) -> None:
@@ -217,7 +217,7 @@ class Worker:
             "received": sum(one.received for one in consumers),
         }
         cpu_s = time.process_time()
-        counts = Counts(
+        counts = PerfCounts(
             **{name: now[name] - self._reported[name] for name in NUMBERS},
             latency=_merged([one.take_latencies() for one in consumers]),
             confirm_latency=_merged([one.take_latencies() for one in producers]),
@@ -249,7 +249,9 @@ async def work() -> int:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(words), sys.stdin)
     task = json.loads(await words.readline())
     try:
-        await Worker(Options(**task["options"]), task["producers"], task["consumers"]).run(words)
+        await PerfWorker(PerfOptions(**task["options"]), task["producers"], task["consumers"]).run(
+            words
+        )
     except PerfError as error:
         say("failed", text=str(error))
         return 1

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.mgmt.perf.connection import PerfError
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.options import PerfOptions
 from leveret.mgmt.perf.worker import LINE_BYTES_MAX
 
 
@@ -30,7 +30,7 @@ class WorkerProcess:
         self._heard: dict[str, asyncio.Event] = {}
         self._listening: asyncio.Task[None] | None = None
 
-    async def start(self, options: Options, producers: list[int], consumers: list[int]) -> None:
+    async def start(self, options: PerfOptions, producers: list[int], consumers: list[int]) -> None:
         """Start the process with its share of the clients."""
         # Ctrl-C is for the parent only, which then ends its workers.
         self._process = await asyncio.create_subprocess_exec(

@@ -21,7 +21,7 @@ from leveret.broker.amqp.field_table import encode_short_string, encode_table
 from leveret.broker.amqp.properties import decode_properties, encode_properties
 from leveret.broker.moving.client.channel import ClientChannel
 from leveret.broker.moving.client.delivery_scanner import ClientDelivery
-from leveret.mgmt.perf.connection import Connection, PerfChannelClosed, PerfError
+from leveret.mgmt.perf.connection import PerfChannelClosed, PerfConnection, PerfError
 from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.replay.properties import MARK
 from leveret.mgmt.replay.wait_times import WaitTimes
@@ -43,7 +43,7 @@ class Copies:
     microseconds.
     """
 
-    def __init__(self, connection: Connection, vhost: str) -> None:
+    def __init__(self, connection: PerfConnection, vhost: str) -> None:
         self.run = secrets.token_hex(6)
         self.seen = 0
         self.lags = LatencyHistogram()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pamqp import base, commands
 
 from leveret.broker.moving.client.channel import ClientChannel
-from leveret.mgmt.perf.connection import Connection, PerfChannelClosed
+from leveret.mgmt.perf.connection import PerfChannelClosed, PerfConnection
 from leveret.mgmt.replay.original import Waits
 from leveret.mgmt.replay.wait_times import QUEUES_MAX
 
@@ -42,7 +42,7 @@ class WatchedQueue:
 class Inquiry:
     """Queries the broker. queues: those watched. refusals: by exchange, the reason."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: PerfConnection) -> None:
         self.queues: dict[str, WatchedQueue] = {}
         self.refusals: dict[str, str] = {}
         self._connection = connection

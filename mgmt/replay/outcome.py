@@ -9,7 +9,7 @@ from leveret.mgmt.replay.inquiry import Inquiry
 from leveret.mgmt.replay.original import Original, Tally
 from leveret.mgmt.replay.player import Player
 from leveret.mgmt.replay.queue_outcome import LISTED_MAX, percentiles, queue_lines
-from leveret.mgmt.replay.source import Source
+from leveret.mgmt.replay.source import ReplaySource
 from leveret.mgmt.replay.wait_times import FOLLOWED_MAX, QUEUES_MAX
 
 PROBLEMS_SHOWN_MAX = 10
@@ -19,7 +19,7 @@ PROBLEMS_SHOWN_MAX = 10
 class ReplayOutcome:
     """A replay and its result. copies: None if waits are not measured."""
 
-    source: Source
+    source: ReplaySource
     player: Player
     inquiry: Inquiry
     copies: Copies | None = None
@@ -41,7 +41,7 @@ def outcome_lines(outcome: ReplayOutcome) -> list[str]:
     return lines
 
 
-def planned(source: Source, size: int, span_us: int, speed: float) -> list[str]:
+def planned(source: ReplaySource, size: int, span_us: int, speed: float) -> list[str]:
     """Describe the messages that a replay would publish."""
     takes = (
         f"at {speed:g} times its speed that takes {duration(int(span_us / speed))}"
@@ -66,7 +66,7 @@ def planned(source: Source, size: int, span_us: int, speed: float) -> list[str]:
     return lines + list(left_out(source))
 
 
-def left_out(source: Source) -> Iterator[str]:
+def left_out(source: ReplaySource) -> Iterator[str]:
     """Describe the messages that are not replayed, and why."""
     for reason, count in source.skipped.most_common():
         if count:

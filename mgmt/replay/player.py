@@ -12,8 +12,8 @@ from contextlib import suppress
 from pamqp import commands
 
 from leveret.broker.moving.client.channel import ClientChannel, ReturnedMessage
-from leveret.mgmt.perf.confirms import Confirms
-from leveret.mgmt.perf.connection import Connection, PerfError
+from leveret.mgmt.perf.confirms import PerfConfirms
+from leveret.mgmt.perf.connection import PerfConnection, PerfError
 from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.replay.inquiry import Inquiry
 from leveret.mgmt.replay.original import Tally
@@ -35,9 +35,9 @@ class Player:
     written and the time in ns.
     """
 
-    def __init__(self, connection: Connection, inquiry: Inquiry, speed: float) -> None:
+    def __init__(self, connection: PerfConnection, inquiry: Inquiry, speed: float) -> None:
         """Create a player. speed: relative to the trace; 0 is as fast as possible."""
-        self.confirms = Confirms()
+        self.confirms = PerfConfirms()
         self.sent = self.sent_bytes = self.confirmed = self.nacked = 0
         self.returned = Tally()
         self.missing: dict[str, int] = {}

@@ -27,13 +27,13 @@ from leveret.analytics.traces.trace_files import (
 )
 from leveret.broker.moving.client.address import ServerAddress
 from leveret.mgmt.perf.address import read_address
-from leveret.mgmt.perf.connection import Connection, PerfError, connect
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.connection import PerfConnection, PerfError, connect
+from leveret.mgmt.perf.options import PerfOptions
 from leveret.mgmt.replay.copies import Copies
 from leveret.mgmt.replay.inquiry import Inquiry
 from leveret.mgmt.replay.outcome import ReplayOutcome, outcome_lines, planned
 from leveret.mgmt.replay.player import Player
-from leveret.mgmt.replay.source import Source
+from leveret.mgmt.replay.source import ReplaySource
 from leveret.mgmt.replay.wait_times import WaitTimes
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
@@ -57,19 +57,19 @@ class Replay:
     is_measured: bool = False
 
     @property
-    def options(self) -> Options:
+    def options(self) -> PerfOptions:
         """Those of its connections."""
-        return Options([self.uri], NAME, heartbeat=HEARTBEAT_SECONDS)
+        return PerfOptions([self.uri], NAME, heartbeat=HEARTBEAT_SECONDS)
 
     @property
     def address(self) -> ServerAddress:
         """The broker's."""
         return read_address(self.uri, self.options)
 
-    def source(self, run: str = "") -> Source:
+    def source(self, run: str = "") -> ReplaySource:
         """Return the messages. run: the mark of this replay."""
         user = self.address.user if self.uri else ""
-        return Source(self.files, self.window, self.exchanges, user, run)
+        return ReplaySource(self.files, self.window, self.exchanges, user, run)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -177,7 +177,7 @@ async def _play(replay: Replay) -> int:
 
 
 @asynccontextmanager
-async def _connected(replay: Replay, name: str) -> AsyncIterator[Connection]:
+async def _connected(replay: Replay, name: str) -> AsyncIterator[PerfConnection]:
     connection = await connect(replay.uri, replay.options, name, _say_blocked)
     try:
         yield connection
@@ -185,7 +185,7 @@ async def _connected(replay: Replay, name: str) -> AsyncIterator[Connection]:
         await connection.close()
 
 
-def _outcome(replay: Replay, connection: Connection, copies: Copies | None) -> ReplayOutcome:
+def _outcome(replay: Replay, connection: PerfConnection, copies: Copies | None) -> ReplayOutcome:
     """Create the parts of the replay, before anything happened."""
     inquiry = Inquiry(connection)
     player = Player(connection, inquiry, replay.speed)

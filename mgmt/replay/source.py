@@ -38,7 +38,7 @@ _NOT_NEEDED = tuple(
 _read_body = msgspec.json.Decoder(bytes).decode
 
 
-class Event(msgspec.Struct, gc=False):
+class ReplayEvent(msgspec.Struct, gc=False):
     """The fields of a record that a replay needs; rarely needed ones stay undecoded."""
 
     event: str
@@ -76,7 +76,7 @@ class Outgoing(NamedTuple):
 
 
 @dataclass
-class Source:
+class ReplaySource:
     """The messages to replay.
 
     exchanges: only messages published to these; all if empty. user: the publishing user; another
@@ -126,17 +126,17 @@ class Source:
                 if message is not None:
                     yield message
 
-    def _is_wanted(self, event: Event) -> bool:
+    def _is_wanted(self, event: ReplayEvent) -> bool:
         return not self.exchanges or event.exchange in self.exchanges
 
-    def _events(self) -> Iterator[Event]:
+    def _events(self) -> Iterator[ReplayEvent]:
         by_time = attrgetter("time_us")
         for _, group in groupby(self.files, lambda file: file.hour_us):
             files = [self._events_of(file) for file in group]
             yield from files[0] if len(files) == 1 else heapq.merge(*files, key=by_time)
 
-    def _events_of(self, file: TraceFile) -> Iterator[Event]:
-        decoder = msgspec.json.Decoder(Event)
+    def _events_of(self, file: TraceFile) -> Iterator[ReplayEvent]:
+        decoder = msgspec.json.Decoder(ReplayEvent)
         for block in read_ahead(read_blocks(file, self.problems), self._thread):
             for number, line in enumerate(block.data.splitlines(), block.line):
                 if line.startswith(_NOT_NEEDED):
@@ -161,7 +161,7 @@ class Source:
         else:
             self.lost += 1
 
-    def _tell_original(self, event: Event) -> None:
+    def _tell_original(self, event: ReplayEvent) -> None:
         original = self.original
         match event.event:
             case record.PUBLISH:
@@ -173,7 +173,7 @@ class Source:
             case record.EXPIRE | record.DROP if event.message:
                 original.left(event.node, event.message, event.queue, event.time_us, False)
 
-    def _outgoing(self, event: Event) -> Outgoing | None:
+    def _outgoing(self, event: ReplayEvent) -> Outgoing | None:
         has_body = event.body != NOTHING
         if event.body_size and not has_body:
             self.skipped[NO_BODY] += 1

@@ -39,7 +39,7 @@ from leveret.broker.policies.schema_replication import (
 from leveret.broker.registry.declaration_log import NotTaken
 from leveret.broker.runtime.pending_in_task import given_in_task, in_task
 from leveret.mgmt.definitions.checking import Checker, reason_of
-from leveret.mgmt.definitions.contents import Definitions, Item
+from leveret.mgmt.definitions.contents import DefinitionLists, Item
 from leveret.mgmt.definitions.declaring import ItemDeclarations
 from leveret.mgmt.definitions.exporting import DEFAULT_QUEUE_TYPE
 from leveret.mgmt.node_facade.facade import NodeFacade
@@ -131,7 +131,7 @@ class Applying:
             items = lists.setdefault(one.kind, [])
             numbered[one.kind, len(items)] = one
             items.append(one.item)
-        found = await Checker(self._node, Definitions(lists), self._give_way).problems()
+        found = await Checker(self._node, DefinitionLists(lists), self._give_way).problems()
         for path, reason in found:
             place = _PLACE.match(path)
             assert place is not None, path

@@ -45,7 +45,12 @@ from leveret.mgmt.slices import GiveWay
 from leveret.mgmt.standby.applying import ApplyError, Applying, ApplyOutcome, Superseded
 from leveret.mgmt.standby.comparing import Difference, difference
 from leveret.mgmt.standby.safety import deletes_much, digest_of, held_reason
-from leveret.mgmt.standby.upstream import Upstream, UpstreamError, cluster_id_of, definitions_of
+from leveret.mgmt.standby.upstream import (
+    StandbyUpstream,
+    UpstreamError,
+    cluster_id_of,
+    definitions_of,
+)
 
 OFF, WAITING, SYNCING, HELD, FAILED = "off", "waiting", "syncing", "held", "failed"
 """States of a follower: it has no upstream; it has not synced yet; its last sync was complete, is
@@ -87,7 +92,7 @@ class Followed:
     """
 
     state: ReplicationState
-    upstream: Upstream | None = None
+    upstream: StandbyUpstream | None = None
     status: str = WAITING
     reason: str = ""
     endpoint: str = ""
@@ -213,7 +218,7 @@ class Follower:
     async def _sync_timed(self, state: ReplicationState, setting: UpstreamSetting) -> float:
         """Sync; return the seconds it took. A failure is noted, and the sync is retried later."""
         if state != self._followed.state:
-            self._followed = Followed(state, Upstream(setting, self._give_way))
+            self._followed = Followed(state, StandbyUpstream(setting, self._give_way))
         began = monotonic()
         try:
             await self._sync(self._followed, setting)

@@ -30,7 +30,7 @@ from leveret.broker.policies.schema_replication import UpstreamSetting
 from leveret.broker.runtime.http_answers import open_session
 from leveret.mgmt.definitions.contents import (
     NOT_JSON,
-    Definitions,
+    DefinitionLists,
     DefinitionsError,
     fault_in_json,
     read_definitions,
@@ -67,7 +67,7 @@ class _Replication(msgspec.Struct):
     follows: list[str] = []
 
 
-class Upstream:
+class StandbyUpstream:
     """The upstream of a setting. The authorities for its certificates are read once."""
 
     def __init__(self, setting: UpstreamSetting, give_way: GiveWay) -> None:
@@ -219,7 +219,7 @@ def _reason(error: Exception) -> str:
     return "ended the connection before it answered"
 
 
-async def definitions_of(content: bytes, give_way: GiveWay) -> Definitions:
+async def definitions_of(content: bytes, give_way: GiveWay) -> DefinitionLists:
     """Read the definitions of an upstream. Raises UpstreamError."""
     try:
         found = await read_definitions(content, None, give_way)
@@ -240,7 +240,7 @@ async def definitions_of(content: bytes, give_way: GiveWay) -> Definitions:
     return found
 
 
-def cluster_id_of(definitions: Definitions) -> str:
+def cluster_id_of(definitions: DefinitionLists) -> str:
     """Return the id of the cluster of these definitions; empty if they have none."""
     for one in definitions.items("global_parameters"):
         if one.get("name") == INTERNAL_CLUSTER_ID:

@@ -3,24 +3,24 @@
 import io
 
 from leveret.analytics.job.duckdb_engine import DuckDBEngine
-from leveret.analytics.job.job import Options, analyze
-from leveret.analytics.job.progress import Progress
+from leveret.analytics.job.job import JobOptions, analyze
+from leveret.analytics.job.progress import JobProgress
 from leveret.analytics.job.spark_engine import SparkEngine
 
 
 def run(engine, options):
-    return analyze(engine, options, Progress(engine.parts, {}, stream=io.StringIO()))
+    return analyze(engine, options, JobProgress(engine.parts, {}, stream=io.StringIO()))
 
 
 def analyze_quickly(trace, out, **options):
     """Make the tables with DuckDB, and return the counts of what was read."""
-    options = Options(str(trace), str(out), **options)
+    options = JobOptions(str(trace), str(out), **options)
     with DuckDBEngine(options.work) as engine:
         return run(engine, options)
 
 
 def analyze_with_spark(session, trace, out, **options):
     """Make the same tables with Spark."""
-    options = Options(str(trace), str(out), **options)
+    options = JobOptions(str(trace), str(out), **options)
     with SparkEngine(session, options.work) as engine:
         return run(engine, options)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.analytics.traces.block_columns import columns_of
-from leveret.analytics.traces.log_blocks import Block
+from leveret.analytics.traces.log_blocks import LogBlock
 from leveret.analytics.traces.parsing import ARROW_COLUMNS, parse_block
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.tracing.block_lines import BlockError, RecordBlock
@@ -70,9 +70,9 @@ def block_of(several, **options):
 def rows_of(made):
     """The rows that come of lines or columns."""
     block = (
-        Block(made, 1, made.count(b"\n"))
+        LogBlock(made, 1, made.count(b"\n"))
         if isinstance(made, bytes)
-        else Block(b"", 1, len(made), made)
+        else LogBlock(b"", 1, len(made), made)
     )
     batches = list(parse_block(block, "file", 1, None))
     return pa.Table.from_batches(batches, ARROW_COLUMNS).to_pylist()

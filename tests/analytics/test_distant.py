@@ -7,7 +7,7 @@ through Hadoop only and maps to a directory.
 import pytest
 
 from leveret.analytics.job.follow import follow
-from leveret.analytics.job.job import Options
+from leveret.analytics.job.job import JobOptions
 from leveret.analytics.job.spark_engine import SparkEngine
 from leveret.analytics.traces.trace_files import Window
 from tests.analytics.counts import write_counts
@@ -32,7 +32,7 @@ def test_a_window_and_following_are_the_same_there(spark, far, monkeypatch):
     write_log(directory / "logs", records(), name="1")
     write_log(directory / "logs", records("other"), vhost="other")
     window = Window(START_US + 3 * SECOND_US, START_US + 5 * SECOND_US, "/")
-    options = Options(f"{url}/logs", f"{url}/tables", window, only=("summary",))
+    options = JobOptions(f"{url}/logs", f"{url}/tables", window, only=("summary",))
     follow(spark, options, None, keep_days=7)
     rows = read_rows(directory / "tables", "summary")
     assert sorted((row.vhost, row.event, row.events) for row in rows) == [

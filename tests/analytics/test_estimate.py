@@ -7,7 +7,7 @@ import pytest
 from leveret.analytics.job.costs import COSTS
 from leveret.analytics.job.duckdb_engine import DuckDBEngine
 from leveret.analytics.job.estimate import TRUST_SECONDS, Cost, Estimate
-from leveret.analytics.job.progress import Progress, shown_seconds
+from leveret.analytics.job.progress import JobProgress, shown_seconds
 from leveret.analytics.tables.tables import TABLES
 from leveret.analytics.traces import record_files
 from leveret.analytics.traces.trace_files import EVERYTHING
@@ -77,7 +77,7 @@ def test_the_model_has_every_step_of_the_job(engine):
 
 def test_each_step_is_told_with_the_remaining_time():
     stream = io.StringIO()
-    progress = Progress(
+    progress = JobProgress(
         lambda: (0, 0), {"read": Cost(60.0, 0.0), "sum": Cost(240.0, 0.0)}, 0, stream
     )
     with progress.step("read"):

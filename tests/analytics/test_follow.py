@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from leveret.analytics.job.follow import STATE, follow
-from leveret.analytics.job.job import Options
+from leveret.analytics.job.job import JobOptions
 from leveret.analytics.traces.trace_files import Window
 from tests.analytics.counts import write_counts
 from tests.analytics.known_trace import write_known_trace
@@ -36,7 +36,7 @@ def only_counts(monkeypatch):
 def test_a_restart_in_the_middle_changes_nothing(spark, known_tables, tmp_path, monkeypatch):
     trace, out = tmp_path / "trace", tmp_path / "out"
     few = ("summary", "fates", "rejected")
-    options = Options(str(trace), str(out), only=few)
+    options = JobOptions(str(trace), str(out), only=few)
     with monkeypatch.context() as briefly:
         briefly.setattr(WRITES_TABLES, write_counts)
         write_known_trace(trace, part=0)
@@ -59,7 +59,7 @@ class Followed:
     def __init__(self, spark, directory):
         self.spark, self.trace, self.out = spark, directory / "trace", directory / "out"
         window = Window(vhost="/")
-        self.options = Options(str(self.trace), str(self.out), window, only=("traffic",))
+        self.options = JobOptions(str(self.trace), str(self.out), window, only=("traffic",))
 
     def comes(self, *days, vhost="/", name="first"):
         """Add a message in a file of each of these days after the start, then follow."""
@@ -115,7 +115,7 @@ def interrupt_when(is_time):
 def test_an_interrupt_ends_it_after_the_batch(spark, tmp_path):
     trace, out = tmp_path / "trace", tmp_path / "out"
     write_log(trace, [event("publish", START_US, message=1, queues=["q"])])
-    options = Options(str(trace), str(out), only=("summary",))
+    options = JobOptions(str(trace), str(out), only=("summary",))
     thread = interrupt_when((out / STATE / "records").exists)
     with pytest.raises(KeyboardInterrupt):
         follow(spark, options, 0.5, KEEP_DAYS)

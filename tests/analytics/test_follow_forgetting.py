@@ -10,7 +10,7 @@ import pytest
 from leveret.analytics.job import follow_quickly
 from leveret.analytics.job.follow_quickly import Following
 from leveret.analytics.job.follow_state import KeptState
-from leveret.analytics.job.job import Options
+from leveret.analytics.job.job import JobOptions
 from leveret.analytics.tables.plausible import DAY_US
 from tests.analytics.logs import SECOND_US, START_US, event
 from tests.analytics.tables import read_rows
@@ -28,7 +28,7 @@ def trace(tmp_path):
 
 @pytest.fixture
 def options(trace, tmp_path):
-    return Options(str(trace), str(tmp_path / "out"))
+    return JobOptions(str(trace), str(tmp_path / "out"))
 
 
 @pytest.fixture

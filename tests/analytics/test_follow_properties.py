@@ -11,7 +11,7 @@ import pytest
 
 from leveret.analytics.job import follow_reading
 from leveret.analytics.job.follow_quickly import Following
-from leveret.analytics.job.job import Options
+from leveret.analytics.job.job import JobOptions
 from leveret.analytics.traces.trace_files import HOUR_US
 from leveret.broker.tracing.record import LINES_SUFFIX, OPEN_LINES_SUFFIX
 from tests.analytics.logs import START_US, header, lines, partition
@@ -125,7 +125,7 @@ def same_tables(tmp_path, trace):
 def test_tables_are_those_of_a_batch(tmp_path, monkeypatch, seed):
     choice = random.Random(seed)
     monkeypatch.setattr(follow_reading, "TRIGGER_BYTES", 4_000)
-    trace, options = tmp_path / "trace", Options(str(tmp_path / "trace"), str(tmp_path / "out"))
+    trace, options = tmp_path / "trace", JobOptions(str(tmp_path / "trace"), str(tmp_path / "out"))
     records = swapped(records_of(seed, 1), choice)
     logs = [NodeLog(trace, one, f"a{place}", 1 + seed % 2) for place, one in enumerate(records)]
     logs.append(NodeLog(trace, records_of(seed, 2), "b", 1 + seed % 2))

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from leveret.analytics.job.follow_quickly import Following
-from leveret.analytics.job.job import Options
+from leveret.analytics.job.job import JobOptions
 from leveret.analytics.tables.versions import SLOTS
 from leveret.analytics.traces.trace_files import Window
 from leveret.broker.tracing.record import LINES_SUFFIX, OPEN_LINES_SUFFIX
@@ -23,8 +23,8 @@ from tests.analytics.test_against_reference import random_log
 TRIGGER = """
 import sys
 from leveret.analytics.job.follow_quickly import Following
-from leveret.analytics.job.job import Options
-Following(Options(sys.argv[1], sys.argv[2])).update()
+from leveret.analytics.job.job import JobOptions
+Following(JobOptions(sys.argv[1], sys.argv[2])).update()
 """
 LOOK_SECONDS = 0.001
 """A loop that does not wait takes one of two processors from the trigger."""
@@ -66,7 +66,7 @@ def trace(tmp_path):
 
 @pytest.fixture
 def following(trace, tmp_path):
-    return Following(Options(str(trace), str(tmp_path / "out")))
+    return Following(JobOptions(str(trace), str(tmp_path / "out")))
 
 
 def published(tmp_path):
@@ -199,7 +199,7 @@ def test_other_options_have_everything_read_again(trace, following, tmp_path):
     log.write(publishes([1, 2, 3]))
     following.update()
     window = Window(from_us=START_US + 2 * SECOND_US)
-    Following(Options(str(trace), str(tmp_path / "out"), window)).update()
+    Following(JobOptions(str(trace), str(tmp_path / "out"), window)).update()
     assert published(tmp_path) == 2
 
 
@@ -219,7 +219,7 @@ def test_a_trigger_that_is_killed_is_repeated(trace, tmp_path, table):
     out = tmp_path / "out"
     log = RunningLog(trace)
     log.write(publishes(range(1, 5)))
-    Following(Options(str(trace), str(out))).update()
+    Following(JobOptions(str(trace), str(out))).update()
     log.write(publishes(range(5, 9)))
 
     def is_written():
@@ -230,5 +230,5 @@ def test_a_trigger_that_is_killed_is_repeated(trace, tmp_path, table):
     assert published(tmp_path) == 4
     log.write(publishes(range(9, 12)))
     log.finish()
-    Following(Options(str(trace), str(out))).update()
+    Following(JobOptions(str(trace), str(out))).update()
     same_as_a_batch(trace, tmp_path)

@@ -7,7 +7,7 @@ import sys
 import threading
 
 from leveret.analytics.job.follow_quickly import Following
-from leveret.analytics.job.job import Options
+from leveret.analytics.job.job import JobOptions
 from leveret.analytics.tables.versions import CURRENT
 from tests.analytics.real_traffic import run_once
 from tests.analytics.running import analyze_quickly
@@ -16,8 +16,8 @@ from tests.analytics.tables import everything
 FOLLOW = """
 import sys
 from leveret.analytics.job.follow_quickly import follow_quickly
-from leveret.analytics.job.job import Options
-follow_quickly(Options(sys.argv[1], sys.argv[2]), 0.1, keep_days=7)
+from leveret.analytics.job.job import JobOptions
+follow_quickly(JobOptions(sys.argv[1], sys.argv[2]), 0.1, keep_days=7)
 """
 
 
@@ -62,7 +62,7 @@ def test_a_follow_that_is_killed_while_a_node_writes(tmp_path):
         follow.stop()
     assert run.trace == trace
     assert follow.kills
-    Following(Options(str(trace), str(out))).update()
+    Following(JobOptions(str(trace), str(out))).update()
     analyze_quickly(trace, tmp_path / "batch")
     at_once, followed = everything(tmp_path / "batch"), everything(out)
     for name, rows in at_once.items():

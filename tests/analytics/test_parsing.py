@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leveret.analytics.traces import parsing
-from leveret.analytics.traces.log_blocks import Block
+from leveret.analytics.traces.log_blocks import LogBlock
 from leveret.analytics.traces.parsing import parse_block
 from leveret.analytics.traces.schema import FIELDS, RANGES
 from leveret.broker.tracing import record
@@ -38,7 +38,7 @@ def parsed(data, *, slowly=False):
     with pytest.MonkeyPatch.context() as patch:
         if slowly:
             patch.setattr(parsing, "sound_records", lambda block: None)
-        batches = list(parse_block(Block(data, 1, data.count(b"\n")), "file", 1, None))
+        batches = list(parse_block(LogBlock(data, 1, data.count(b"\n")), "file", 1, None))
     return pa.Table.from_batches(batches, parsing.ARROW_COLUMNS).to_pylist()
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from pamqp import commands
 
-from leveret.mgmt.definitions.contents import Definitions
+from leveret.mgmt.definitions.contents import DefinitionLists
 from leveret.mgmt.definitions.importing import Import
 from leveret.mgmt.node_facade.facade import NodeFacade
 from tests.linked_brokers import LinkedBrokers
@@ -102,7 +102,7 @@ async def give_way():
 
 
 def test_imported_queues_have_a_home_as_declared_ones_have(broker, linked):
-    definitions = Definitions({"queues": [{"name": "q", "vhost": "/", "durable": True}]})
+    definitions = DefinitionLists({"queues": [{"name": "q", "vhost": "/", "durable": True}]})
     loop = broker.call(lambda _: asyncio.get_running_loop())
     steps = broker.call(lambda it: Import(NodeFacade(it.broker), definitions, give_way).run())
     asyncio.run_coroutine_threadsafe(steps, loop).result(PATIENCE_SECONDS)

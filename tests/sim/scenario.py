@@ -19,7 +19,7 @@ from random import Random
 from msgspec.structs import astuple
 
 from leveret.cluster.metadata.messages import RUNNING, View, ViewId, ViewMember, ViewStart
-from leveret.cluster.partitions.autoheal import Report, Verdict, decide, has_lost
+from leveret.cluster.partitions.autoheal import PartitionReport, Verdict, decide, has_lost
 from leveret.cluster.partitions.rules import MayGoOn, PauseIfAllDown, PauseMinority, always
 from tests.sim.command import run_command, run_scenario
 from tests.sim.properties import Broken, History, require
@@ -252,7 +252,7 @@ class Scenario:
             if len(machine.views.peers) + 1 < len(self.nodes):
                 return
             reports.append(
-                Report(
+                PartitionReport(
                     name, machine.views.view.names, _id_of(node), node.partitioned_from,
                     ord(name) % 3,
                 )

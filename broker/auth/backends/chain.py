@@ -35,7 +35,7 @@ class BackendError(ValueError):
     """The configuration of backends is invalid; the text names the setting and the reason."""
 
 
-class Step(NamedTuple):
+class ChainStep(NamedTuple):
     """One step of the chain. key: the key of the setting that configures it."""
 
     key: str
@@ -45,7 +45,7 @@ class Step(NamedTuple):
 class Chain:
     """The configured backends in their order, as an `access_control.BackendChain`."""
 
-    def __init__(self, steps: list[Step]) -> None:
+    def __init__(self, steps: list[ChainStep]) -> None:
         self._steps = steps
 
     async def authenticate(self, attempt: LoginAttempt) -> Identity | None:
@@ -89,7 +89,9 @@ def build_chain(config: Config, clock: Clock, internal: InternalBackend) -> Chai
     backends = _Backends(config, clock, internal)
     return Chain(
         [
-            Step(f"auth_backends.{number}", backends.pair(f"auth_backends.{number}", who, what))
+            ChainStep(
+                f"auth_backends.{number}", backends.pair(f"auth_backends.{number}", who, what)
+            )
             for number, who, what in _numbered(config.authentication)
         ]
     )

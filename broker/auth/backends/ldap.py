@@ -25,9 +25,9 @@ from leveret.broker.auth.backends.ldap_directory import (
 )
 from leveret.broker.auth.backends.ldap_queries import (
     SUBTREE,
+    LdapQuestion,
     Query,
     QueryError,
-    Question,
     compile_query,
     fill,
 )
@@ -209,7 +209,7 @@ class LdapBackend:
         filled = variables | {"user_dn": entry.dn}
 
         def ask(directory: LdapDirectory) -> list[str]:
-            question = Question(filled, directory, self._group_base)
+            question = LdapQuestion(filled, directory, self._group_base)
             return [name for name, query in queries.items() if _is_true(name, query, question)]
 
         try:
@@ -260,7 +260,7 @@ def _user_variables(name: str) -> dict[str, str]:
     return {"username": name}
 
 
-def _is_true(name: str, query: Query, question: Question) -> bool:
+def _is_true(name: str, query: Query, question: LdapQuestion) -> bool:
     try:
         return query(question)
     except QueryError as error:

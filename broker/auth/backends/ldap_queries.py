@@ -55,7 +55,7 @@ class Directory(Protocol):
 
 
 @dataclass(frozen=True)
-class Question:
+class LdapQuestion:
     """The subject of a query. group_base: the base of nested groups; empty if not configured."""
 
     variables: Mapping[str, str]
@@ -68,8 +68,8 @@ class Question:
         return self.variables["user_dn"]
 
 
-Query = Callable[[Question], bool]
-Texts = Callable[[Question], list[str]]
+Query = Callable[[LdapQuestion], bool]
+Texts = Callable[[LdapQuestion], list[str]]
 
 
 def compile_query(text: str) -> Query:
@@ -150,7 +150,7 @@ def _query(term: Any) -> Query:
             raise QueryError(f"{format_term(term)} is not a query")
 
 
-def _is_true(query: Query, asked: Question) -> bool:
+def _is_true(query: Query, asked: LdapQuestion) -> bool:
     try:
         return query(asked)
     except QueryError:
@@ -158,7 +158,7 @@ def _is_true(query: Query, asked: Question) -> bool:
 
 
 def _in_group(pattern: str, attribute: str) -> Query:
-    def query(asked: Question) -> bool:
+    def query(asked: LdapQuestion) -> bool:
         group = fill(pattern, asked.variables)
         return asked.directory.has_value(group, attribute, asked.user_dn)
 
@@ -169,14 +169,14 @@ def _in_group_nested(pattern: str, attribute: str, scope: str) -> Query:
     if scope not in SCOPES:
         raise QueryError(f"the scope {scope} is unknown: scopes are {SUBTREE} and {SINGLE_LEVEL}")
 
-    def query(asked: Question) -> bool:
+    def query(asked: LdapQuestion) -> bool:
         group = fill(pattern, asked.variables)
         return _is_below(asked, group, attribute, SCOPES[scope])
 
     return query
 
 
-def _is_below(asked: Question, group: str, attribute: str, scope: str) -> bool:
+def _is_below(asked: LdapQuestion, group: str, attribute: str, scope: str) -> bool:
     """Whether the user is in the group, or in a group that is. Cycles are followed once."""
     base = asked.group_base or _FIRST_PART.sub("", group, count=1)
     seen: set[str] = set()
@@ -199,7 +199,7 @@ def _comparable(dn: str) -> str:
 def _equals(one: Texts, other: Texts) -> Query:
     """An attribute with several values equals a text if one of its values does."""
 
-    def query(asked: Question) -> bool:
+    def query(asked: LdapQuestion) -> bool:
         left, right = one(asked), other(asked)
         if len(left) > 1 and len(right) > 1:
             return left == right
@@ -209,7 +209,7 @@ def _equals(one: Texts, other: Texts) -> Query:
 
 
 def _match(one: Texts, patterns: Texts) -> Query:
-    def query(asked: Question) -> bool:
+    def query(asked: LdapQuestion) -> bool:
         left, right = one(asked), patterns(asked)
         if len(left) > 1 and len(right) > 1:
             raise QueryError("several values of an attribute cannot match several others")
@@ -234,7 +234,7 @@ def _case(term: Any) -> tuple[str, str, Query]:
 
 
 def _for(cases: list[tuple[str, str, Query]]) -> Query:
-    def query(asked: Question) -> bool:
+    def query(asked: LdapQuestion) -> bool:
         for name, value, inner in cases:
             if name not in asked.variables:
                 raise QueryError(f"there is no variable {name} in this query")
@@ -262,7 +262,7 @@ def _texts(term: Any, escape: Callable[[str], str] = str) -> Texts:
 
 
 def _attribute(pattern: str, name: str) -> Texts:
-    def texts(asked: Question) -> list[str]:
+    def texts(asked: LdapQuestion) -> list[str]:
         dn = fill(pattern, asked.variables)
         values = asked.directory.values(dn, name)
         if not values:

@@ -9,7 +9,7 @@ from leveret.broker.config import Config, SettingError
 from leveret.broker.config.cluster_settings import PAUSE_IF_ALL_DOWN, ClusterSettings
 from leveret.broker.config.setting_error import explain
 from leveret.broker.runtime.node_address import NodeAddress
-from leveret.cluster.partitions.autoheal import Report, Verdict, decide, decides, has_lost
+from leveret.cluster.partitions.autoheal import PartitionReport, Verdict, decide, decides, has_lost
 from leveret.cluster.partitions.configured_rules import check
 from leveret.cluster.partitions.rules import PauseIfAllDown, PauseMinority, always
 
@@ -58,7 +58,7 @@ def view_of(side):
 def reports(sides, **connections):
     """The reports of all nodes; sides: their names in one word each."""
     return [
-        Report(
+        PartitionReport(
             name, tuple(side), view_of(side),
             tuple(other for one in sides if one != side for other in one),
             connections.get(name, 0),

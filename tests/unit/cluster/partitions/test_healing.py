@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from leveret.broker.runtime.virtual_clock import VirtualClock
-from leveret.cluster.partitions.autoheal import Report
+from leveret.cluster.partitions.autoheal import PartitionReport
 from leveret.cluster.partitions.healing import ROUND_MS, Healing
 from leveret.cluster.rpc.rpc import Rpc
 from tests.linked_nodes import LinkServices
@@ -20,7 +20,7 @@ class Node:
         self.gave_way_to = []
         self.clock = VirtualClock()
         others = tuple(sorted(set(cluster.names) - set(side)))
-        self.report = Report(name, tuple(side), (5, side[0], 1), others, connections)
+        self.report = PartitionReport(name, tuple(side), (5, side[0], 1), others, connections)
         self.rpc = Rpc(LinkServices())
         self.healing = Healing(
             self.rpc, self.clock, name, lambda: frozenset(cluster.names),
@@ -97,7 +97,7 @@ async def test_a_verdict_about_another_view_is_not_obeyed():
     cluster = Cluster("ab", "c", a=1)
     c = cluster.nodes["c"]
     reported = c.report
-    answers = iter([reported, Report("c", ("c",), (6, "c", 1), ("a", "b"), 0)])
+    answers = iter([reported, PartitionReport("c", ("c",), (6, "c", 1), ("a", "b"), 0)])
     c.healing._own_report = lambda: next(answers)
     await cluster.rounds(1)
     assert cluster.losers() == {}

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from leveret.mgmt.metrics.ages import HALF_LIFE_MS, OTHERS, QueueAges
+from leveret.mgmt.metrics.ages import HALF_LIFE_MS, OTHERS, QueueAgeMetrics
 from leveret.mgmt.metrics.text import Exposition
 from leveret.mgmt.node_facade.declared import DeclaredFacade
 from tests.unit.broker.queues.fakes import FakeVhost, declared, got, publish
@@ -77,7 +77,7 @@ def names(found):
 async def test_the_busiest_have_labels_and_the_others_share_one(broker):
     for number in range(50):
         broker.work(f"q{number}", number + 1)
-    ages = QueueAges(broker, 5)
+    ages = QueueAgeMetrics(broker, 5)
     found = await page_of(ages)
     assert names(found) == {"q45", "q46", "q47", "q48", "q49", OTHERS}
     assert found[COUNT, "q49"] == 50
@@ -86,18 +86,18 @@ async def test_the_busiest_have_labels_and_the_others_share_one(broker):
 
 async def test_none_may_have_labels(broker):
     broker.work("q", 3)
-    found = await page_of(QueueAges(broker, 0))
+    found = await page_of(QueueAgeMetrics(broker, 0))
     assert found[COUNT, OTHERS] == 3
     assert names(found) == {OTHERS}
 
 
 async def test_queues_that_nothing_happened_to_do_not_count(broker):
     broker.declare("idle")
-    assert names(await page_of(QueueAges(broker, 5))) == {OTHERS}
+    assert names(await page_of(QueueAgeMetrics(broker, 5))) == {OTHERS}
 
 
 async def test_no_histogram_shrinks_when_a_queue_rises_falls_or_is_deleted(broker):
-    ages = QueueAges(broker, 1)
+    ages = QueueAgeMetrics(broker, 1)
     broker.work("old", 10)
     broker.work("new", 1)
     found = await page_of(ages)
@@ -115,7 +115,7 @@ async def test_no_histogram_shrinks_when_a_queue_rises_falls_or_is_deleted(broke
 
 
 async def test_a_place_is_given_up_to_one_that_is_clearly_busier_only(broker):
-    ages = QueueAges(broker, 1)
+    ages = QueueAgeMetrics(broker, 1)
     broker.work("first", 100)
     assert (COUNT, "first") in await page_of(ages)
     broker.work("second", 120)
@@ -125,7 +125,7 @@ async def test_a_place_is_given_up_to_one_that_is_clearly_busier_only(broker):
 
 
 async def test_what_was_long_ago_counts_for_little(broker):
-    ages = QueueAges(broker, 1)
+    ages = QueueAgeMetrics(broker, 1)
     broker.work("old", 1000)
     assert (COUNT, "old") in await page_of(ages)
     broker.clock.advance(10 * HALF_LIFE_MS / 1000)
@@ -134,7 +134,7 @@ async def test_what_was_long_ago_counts_for_little(broker):
 
 
 async def test_the_oldest_of_the_others_is_the_oldest_of_all_of_them(broker):
-    ages = QueueAges(broker, 1)
+    ages = QueueAgeMetrics(broker, 1)
     broker.work("busy", 10)
     for name in ("a", "b"):
         publish(broker.declare(name), b"x")
@@ -146,7 +146,7 @@ async def test_the_oldest_of_the_others_is_the_oldest_of_all_of_them(broker):
 
 
 async def test_a_delivery_that_is_not_settled_grows_old(broker):
-    ages = QueueAges(broker, 1)
+    ages = QueueAgeMetrics(broker, 1)
     queue = broker.declare("q")
     publish(queue, b"x")
     got(queue, ack_required=True)

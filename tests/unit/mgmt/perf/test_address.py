@@ -4,11 +4,11 @@ import pytest
 
 from leveret.broker.moving.client.tls import server_name
 from leveret.mgmt.perf import address as addresses
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.options import PerfOptions
 
 
 def read_address(uri, name=""):
-    return addresses.read_address(uri, Options([uri], "x", server_name=name))
+    return addresses.read_address(uri, PerfOptions([uri], "x", server_name=name))
 
 
 @pytest.mark.parametrize(

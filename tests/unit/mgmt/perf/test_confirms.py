@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.mgmt.perf.confirms import Confirms
+from leveret.mgmt.perf.confirms import PerfConfirms
 
 SECOND_NS = 10**9
 
@@ -10,7 +10,7 @@ SECOND_NS = 10**9
 @pytest.fixture
 def confirms():
     """Two batches: messages 1 to 5 at 0 s, and 6 to 10 at 1 s."""
-    made = Confirms()
+    made = PerfConfirms()
     made.publish(5, 0)
     made.publish(5, SECOND_NS)
     return made

@@ -6,8 +6,8 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.moving.client.delivery_scanner import ClientDelivery
-from leveret.mgmt.perf.consumer import Consumer
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.consumer import PerfConsumer
+from leveret.mgmt.perf.options import PerfOptions
 
 
 class Channel:
@@ -68,7 +68,7 @@ async def make():
     """Creates a consumer with options; the connection is its `connection`."""
 
     async def made(**given):
-        consumer = Consumer(Connection(), ["q"], Options([], "x", **given))
+        consumer = PerfConsumer(Connection(), ["q"], PerfOptions([], "x", **given))
         await consumer.open()
         return consumer
 

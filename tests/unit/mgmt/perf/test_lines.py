@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from leveret.mgmt.perf.counts import Counts
+from leveret.mgmt.perf.counts import PerfCounts
 from leveret.mgmt.perf.histogram import LatencyHistogram
 from leveret.mgmt.perf.lines import (
     compact_header,
@@ -15,19 +15,19 @@ from leveret.mgmt.perf.lines import (
     rate,
     summary_lines,
 )
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.options import PerfOptions
 from leveret.mgmt.perf.samples import Sample, Summary
 
 
 def options(**given):
-    return Options(["amqp://localhost"], "run", **given)
+    return PerfOptions(["amqp://localhost"], "run", **given)
 
 
 def counts(**numbers):
     latency = LatencyHistogram()
     for value in (10, 20, 30):
         latency.add(value)
-    return Counts(**numbers, latency=latency)
+    return PerfCounts(**numbers, latency=latency)
 
 
 SAMPLE = Sample(2.0, 0.5, counts(sent=50, received=4))
@@ -52,7 +52,7 @@ def test_a_line_has_what_its_clients_do():
 def test_latencies_may_be_milliseconds():
     latency = LatencyHistogram()
     latency.add(5000)
-    sample = Sample(1.0, 1.0, Counts(latency=latency))
+    sample = Sample(1.0, 1.0, PerfCounts(latency=latency))
     assert "consumer latency: 5/5/5/5/5/5 ms" in line(sample, options(use_millis=True))
 
 
@@ -100,7 +100,7 @@ def test_json_has_numbers_rates_and_latencies():
 
 def test_counts_can_be_sent_and_added_up():
     whole = counts(sent=1, sent_at=5.0)
-    whole.add(Counts.from_json(json.loads(json.dumps(counts(sent=2, sent_at=7.0).to_json()))))
+    whole.add(PerfCounts.from_json(json.loads(json.dumps(counts(sent=2, sent_at=7.0).to_json()))))
     assert (whole.sent, whole.sent_at, whole.latency.total) == (3, 7.0, 6)
     assert not whole.is_empty
-    assert Counts().is_empty
+    assert PerfCounts().is_empty

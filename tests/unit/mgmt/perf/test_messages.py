@@ -12,7 +12,7 @@ from leveret.mgmt.perf.messages import (
     MessagePropertyError,
     message_properties,
 )
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.options import PerfOptions
 
 
 def stamp_of(properties):
@@ -71,5 +71,5 @@ def test_files_are_published_in_turns(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).write_text(name)
     files = [str(tmp_path / "a"), str(tmp_path / "b")]
-    assert bodies_of(Options([], "x", body=files)) == [b"a", b"b"]
-    assert bodies_of(Options([], "x")) == []
+    assert bodies_of(PerfOptions([], "x", body=files)) == [b"a", b"b"]
+    assert bodies_of(PerfOptions([], "x")) == []

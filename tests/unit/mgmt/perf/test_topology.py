@@ -2,13 +2,13 @@
 
 import pytest
 
-from leveret.mgmt.perf.options import Options
+from leveret.mgmt.perf.options import PerfOptions
 from leveret.mgmt.perf.run import shares
 from leveret.mgmt.perf.topology import key_of_producer, queues_of_consumer
 
 
 def options(**given):
-    return Options(["amqp://localhost"], "x", **given)
+    return PerfOptions(["amqp://localhost"], "x", **given)
 
 
 def test_without_names_each_consumer_has_a_queue_of_its_own():

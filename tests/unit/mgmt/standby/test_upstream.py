@@ -12,7 +12,7 @@ from aiohttp import web
 from leveret.broker.policies.parameter_validation import ParameterError
 from leveret.broker.policies.schema_replication import endpoint_url, parse_upstream
 from leveret.mgmt.standby import upstream as upstreams
-from leveret.mgmt.standby.upstream import Upstream, UpstreamError, definitions_of
+from leveret.mgmt.standby.upstream import StandbyUpstream, UpstreamError, definitions_of
 from tests.feature import served
 from tests.feature.certificate_authority import CertificateAuthority
 
@@ -37,7 +37,7 @@ def serving(answer, context=None, path="/api/definitions"):
 
 def upstream(*endpoints, **setting):
     given = {"endpoints": list(endpoints), "username": "jürgen", "password": "a:b"}
-    return Upstream(parse_upstream({**given, **setting}), go_on)
+    return StandbyUpstream(parse_upstream({**given, **setting}), go_on)
 
 
 async def reason_of(answer):

@@ -9,7 +9,7 @@ from leveret.broker.auth.backends.chain import (
     MAKERS,
     BackendError,
     Chain,
-    Step,
+    ChainStep,
     build_chain,
 )
 from leveret.broker.auth.backends.internal import InternalBackend
@@ -52,7 +52,9 @@ class FakeBackend:
 
 
 def chain_of(*pairs):
-    return Chain([Step(f"auth_backends.{number}", pair) for number, pair in enumerate(pairs, 1)])
+    return Chain(
+        [ChainStep(f"auth_backends.{number}", pair) for number, pair in enumerate(pairs, 1)]
+    )
 
 
 def alone(backend, name="http"):

@@ -3,8 +3,8 @@
 import pytest
 
 from leveret.broker.auth.backends.ldap_queries import (
+    LdapQuestion,
     QueryError,
-    Question,
     compile_query,
     escape_dn,
     fill,
@@ -48,7 +48,7 @@ class MemoryDirectory:
 
 
 def ask(text, group_base="", **variables):
-    question = Question(VARIABLES | variables, MemoryDirectory(), group_base)
+    question = LdapQuestion(VARIABLES | variables, MemoryDirectory(), group_base)
     return compile_query(text)(question)
 
 
@@ -123,7 +123,7 @@ class TestQueries:
     def test_nested_groups_are_looked_for_below_a_base(self):
         directory = MemoryDirectory()
         query = compile_query('{in_group_nested, "cn=all,ou=groups", "member", single_level}')
-        assert query(Question(VARIABLES, directory)) is True
+        assert query(LdapQuestion(VARIABLES, directory)) is True
         assert directory.bases == {("ou=groups", "single_level")}
         assert ask('{in_group_nested, "cn=all,ou=groups"}', group_base="ou=elsewhere") is False
 
