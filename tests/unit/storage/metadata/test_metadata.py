@@ -32,18 +32,6 @@ PAGE_BYTES = 4096
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "metadata.sqlite"
-
-
-@pytest.fixture
-def metadata(path: Path) -> Iterator[SqliteMetadata]:
-    opened = SqliteMetadata(path)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
 def not_as_root(tmp_path: Path) -> Iterator[None]:
     """For tests of read-only directories, which root may write nevertheless."""
     tmp_path.chmod(0o500)

@@ -16,11 +16,6 @@ from leveret.storage.metadata.metadata_opening import (
 from leveret.storage.metadata.metadata_tables import META, has_tables, read_rows
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "metadata.sqlite"
-
-
 def opened(path):
     with closing(connect(path)) as connection:
         prepare_tables(connection, path)

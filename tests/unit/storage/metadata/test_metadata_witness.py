@@ -9,11 +9,6 @@ IDENTITY = 77
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "metadata.sqlite"
-
-
-@pytest.fixture
 def witness(path):
     witness = Witness(path, 0o640)
     assert witness.changes_of(IDENTITY) == 0

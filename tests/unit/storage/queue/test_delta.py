@@ -9,7 +9,6 @@ from leveret.storage.messages.message import Entry
 from tests.storage.reading import ready_entries
 from tests.unit.storage.fake_store import (
     EMBED_BELOW,
-    FakeStore,
     bodies,
     page_out,
     positions,
@@ -17,11 +16,6 @@ from tests.unit.storage.fake_store import (
     publish_numbered,
     write_slice,
 )
-
-
-@pytest.fixture
-def store(tmp_path):
-    return FakeStore(tmp_path)
 
 
 @pytest.fixture

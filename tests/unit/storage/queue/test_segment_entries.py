@@ -9,7 +9,6 @@ from leveret.storage.segments.segments import Lost, SegmentWriter, segment_path
 from tests.unit.storage.fake_store import (
     ADDRESS,
     PERSISTENT,
-    FakeStore,
     bodies,
     positions,
 )
@@ -19,11 +18,6 @@ MEBIBYTE = 1 << 20
 
 
 pytestmark = pytest.mark.usefixtures("tiny_segments")
-
-
-@pytest.fixture
-def store(tmp_path):
-    return FakeStore(tmp_path)
 
 
 @pytest.fixture

@@ -12,17 +12,11 @@ from leveret.storage.segments import ledger, segments
 from tests.call_counts import calls_of
 from tests.unit.storage.fake_store import (
     TRANSIENT,
-    FakeStore,
     positions,
     publish,
     publish_numbered,
     write_slice,
 )
-
-
-@pytest.fixture
-def store(tmp_path):
-    return FakeStore(tmp_path)
 
 
 @pytest.fixture

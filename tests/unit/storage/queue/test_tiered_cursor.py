@@ -5,18 +5,12 @@ import pytest
 from leveret.storage.messages.message import ENTRY_BYTES
 from tests.unit.storage.fake_store import (
     EMBED_BELOW,
-    FakeStore,
     bodies,
     page_out,
     positions,
     publish,
     publish_numbered,
 )
-
-
-@pytest.fixture
-def store(tmp_path):
-    return FakeStore(tmp_path)
 
 
 @pytest.fixture

@@ -2,12 +2,7 @@
 
 import pytest
 
-from tests.unit.storage.fake_store import FakeStore, page_out, positions, publish_numbered
-
-
-@pytest.fixture
-def store(tmp_path):
-    return FakeStore(tmp_path)
+from tests.unit.storage.fake_store import page_out, positions, publish_numbered
 
 
 @pytest.fixture

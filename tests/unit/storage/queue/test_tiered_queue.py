@@ -12,18 +12,12 @@ from tests.unit.storage.fake_store import (
     ADDRESS,
     PERSISTENT,
     TRANSIENT,
-    FakeStore,
     page_out,
     positions,
     publish,
     publish_numbered,
     write_slice,
 )
-
-
-@pytest.fixture
-def store(tmp_path):
-    return FakeStore(tmp_path)
 
 
 class TestTheLog:

@@ -4,7 +4,6 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,18 +14,6 @@ from leveret.storage.metadata.metadata_rows import Definitions, ParameterRow, Qu
 from leveret.storage.metadata.metadata_tables import META, MetaRow
 
 EMPTY = bytes(4)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "metadata.sqlite"
-
-
-@pytest.fixture
-def metadata(path: Path) -> Iterator[SqliteMetadata]:
-    opened = SqliteMetadata(path)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

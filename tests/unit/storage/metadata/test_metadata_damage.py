@@ -24,11 +24,6 @@ FLIPS = 300
 EMPTY = bytes(4)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "metadata.sqlite"
-
-
 def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
