@@ -18,16 +18,19 @@ from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.delayed_messages import DelayedMessages
 from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
+from leveret.cluster.streams.client.stream_queue_client import StreamQueueClient
+from leveret.cluster.streams.declared_stream import DeclaredStream
 from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.storage.queue.tiered_queue import TieredQueue
+from leveret.storage.stream_log.stream_log import StreamLog
 from tests.patience import until
 from tests.protocol.raw_client import publish_bytes
 from tests.protocol.socketless import Client
 from tests.stored_broker import StoredBroker
 
 KINDS = (
-    ClassicFigures, ClassicQueue, DelayedMessages, Exchange, GroupMember, PriorityQueue,
-    QueueOptions, QuorumQueueClient, TieredQueue,
+    ClassicFigures, ClassicQueue, DeclaredStream, DelayedMessages, Exchange, GroupMember,
+    PriorityQueue, QueueOptions, QuorumQueueClient, StreamLog, StreamQueueClient, TieredQueue,
 )  # fmt: skip
 COUNT, FEW = 20, 5
 """Of each kind that are made, and of all kinds that may be there for something else."""
@@ -101,6 +104,22 @@ async def test_a_deleted_queue_is_freed(no_collections, client, kind, is_purged)
         client.send_method(commands.Queue.Delete, queue=f"q{n}")
     await done(client)
     # The connection remembers where it has published.
+    client.connection.targets.clear()
+    await until(lambda: count_of_all() < before + FEW)
+
+
+async def test_a_deleted_stream_is_freed(no_collections, client):
+    await done(client)
+    before = count_of_all()
+    arguments = {"x-queue-type": (TEXT, "stream"), "x-max-age": (TEXT, "1h")}
+    for n in range(COUNT):
+        client.send_method(commands.Queue.Declare, queue=f"s{n}", durable=True, arguments=arguments)
+        client.send(publish_bytes(1, f"s{n}", b"message") * 3)
+    await done(client)
+    await until(lambda: count_of_all() >= before + 5 * COUNT)
+    for n in range(COUNT):
+        client.send_method(commands.Queue.Delete, queue=f"s{n}")
+    await done(client)
     client.connection.targets.clear()
     await until(lambda: count_of_all() < before + FEW)
 
