@@ -67,8 +67,15 @@ class Worker:
         return await future
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while self._do_next():
+            pass
+
+    def _do_next(self) -> bool:
+        """Run the next job, and keep nothing of it while waiting for another one."""
+        job = self._jobs.get()
+        if job is not None:
             job()
+        return job is not None
 
     def stop(self) -> None:
         """Run the submitted jobs, then end. Blocks until the thread has ended."""
