@@ -13,6 +13,7 @@ import msgspec
 from leveret.broker.queues.contract.queue_client import QueueLength
 from leveret.broker.queues.contract.queue_factory import QueueFactory
 from leveret.broker.queues.contract.status import UP, AgeFigures, CoarseCounts, QueueStatus
+from leveret.broker.queues.delivery.age import BOUNDS_MS
 from leveret.broker.queues.stream_kind import STREAM_QUEUE
 from leveret.broker.runtime.turns import Actor
 from leveret.storage.contract.queue_status import StorageCounts
@@ -154,7 +155,7 @@ class LogFigures:
         return CoarseCounts(len(self._queue.messages), 0, len(self._queue.offsets))
 
     def ages(self):
-        return AgeFigures(None, [], 0)
+        return AgeFigures(None, [0] * (len(BOUNDS_MS) + 1), 0)
 
     def consumers(self):
         end = len(self._queue.messages)

@@ -13,7 +13,7 @@ from leveret.broker.queues.contract.status import (
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.pending import Answer
-from leveret.cluster.remote_queues.remote_figures import DOWN
+from leveret.cluster.remote_queues.remote_figures import DOWN, NO_AGES
 from leveret.cluster.streams.client.member_questions import Offsets, Stats
 from leveret.cluster.streams.client.stream_consumer import StreamConsumer
 from leveret.cluster.streams.client.stream_readers import StreamReaders
@@ -87,7 +87,7 @@ class StreamFigures:
 
     def ages(self) -> AgeFigures:
         """Nothing: the messages of a stream do not wait to be taken."""
-        return AgeFigures(None, [], 0)
+        return NO_AGES
 
     def consumers(self) -> list[ConsumerFigures]:
         """The consumers on this node, and those that other nodes have told about."""

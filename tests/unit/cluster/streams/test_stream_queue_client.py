@@ -11,6 +11,7 @@ from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.quorum_queue_client import BEGIN_MS
 from leveret.cluster.quorum.client.timed_request import ANSWER_MS
 from leveret.cluster.quorum.client.unapplied_hold import WINDOW_BYTES
+from leveret.cluster.remote_queues.remote_figures import NO_AGES
 from leveret.cluster.streams.client.stream_queue_client import StreamQueueClient
 from leveret.cluster.streams.client.told_uses import FIRST_TELL_MS, KEPT_MS, TELL_MS
 from tests.fakes.stream_group import LEADER, StreamUse
@@ -277,6 +278,7 @@ def test_figures(use, queue):
     use.publish(b"1", b"2")
     consumer = FakeConsumer()
     use.consuming(consumer)
+    assert queue.figures.ages() == NO_AGES
     counts = queue.figures.counts()
     assert (counts.ready, counts.unacked, counts.consumers, counts.published) == (2, 0, 1, 2)
     status = queue.figures.status()
