@@ -82,6 +82,7 @@ MODULES = {
     "stream_clients": (
         "list_stream_connections", "list_stream_consumers", "list_stream_publishers",
     ),
+    "stream_positions": ("copy_stream", "reset_stream_offset"),
     "streams": ("add_replica", "delete_replica", "stream_status"),
     "trace_logs": ("list_trace_logs", "trace_log_off", "trace_log_on"),
     "users": (

@@ -56,15 +56,19 @@ class StreamSenders:
 
 
 class KeepOffset(Command):
-    """Stores the offset of a consumer under a name. stored: called when it is in the log."""
+    """Stores the offset of a consumer under a name.
 
-    __slots__ = ("_stored", "name", "offset")
+    stored: called when it is in the log. waiting: called then, too.
+    """
+
+    __slots__ = ("_stored", "name", "offset", "waiting")
 
     def __init__(self, name: bytes, offset: int, stored: Callable[["KeepOffset"], object]) -> None:
         super().__init__()
         self.name = name
         self.offset = offset
         self._stored = stored
+        self.waiting: list[Callable[[], object]] = []
 
     def encode(self, sender: int, seen: int) -> bytes:
         """Encode the command."""
@@ -74,6 +78,8 @@ class KeepOffset(Command):
     def applied(self, result: object) -> None:
         """The offset is in the log."""
         self._stored(self)
+        for stored in self.waiting:
+            stored()
 
 
 class Append(Command):

@@ -5,6 +5,7 @@ name of a consumer has the last offset that was stored. So the entries of one pu
 order, and so are its confirms.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from leveret.broker.queues.contract.publication import Publication
@@ -86,6 +87,11 @@ class Gathered:
         for name, offset in offsets.items():
             command = self._storing[name] = KeepOffset(name, offset, self._stored)
             self._group.add(command)
+
+    def when_stored(self, name: bytes, stored: Callable[[], object]) -> None:
+        """Call this when the offset that was given last under a name is in the log."""
+        self.flush()
+        self._storing[name].waiting.append(stored)
 
     def _stored(self, command: KeepOffset) -> None:
         if self._storing.get(command.name) is command:

@@ -451,6 +451,15 @@ class StreamQueueClient(Actor):
             self._gathered.store_offset(name, offset)
             self._turns.wake(self)
 
+    def keep_offset(self, name: bytes, offset: int, answer: Answer[None]) -> None:
+        """Store an offset under a name, and answer when it is in the log."""
+        if self.is_deleted:
+            answer.refuse(self.gone)
+            return
+        request = self._timed(answer, "store an offset in")
+        self.store_offset(name, offset)
+        self._gathered.when_stored(name, lambda: request.give(None))
+
     def stored_offset(self, name: bytes, answer: Answer[int | None]) -> None:
         """The offset that is stored under a name, or is being stored by clients of this node."""
         offset = self._gathered.offset_of(name)

@@ -133,6 +133,11 @@ AMOUNT = body({}, {"absolute": _AMOUNT, "relative": _AMOUNT})
 LOG_LEVEL = body({"level": TEXT}, {"category": nullable(TEXT)})
 JOINING = body({"node": TEXT}, {"type": one_of("disc", "ram")})
 PUBLISHING_DISCARDED = body({"file": TEXT}, {"declare": FLAG})
+STREAM_COPY = body(
+    {"vhost": TEXT, "stream": TEXT, "queue": TEXT, "from": ANYTHING, "to": ANYTHING},
+    {"goes_on": FLAG},
+)
+STREAM_OFFSET = body({"vhost": TEXT, "stream": TEXT, "name": TEXT, "to": ANYTHING})
 FORGETTING = body({"node": TEXT})
 NODE_TYPE = body({"type": one_of("disc", "ram")})
 PASSWORD = body({"username": TEXT, "password": TEXT})

@@ -133,6 +133,8 @@ CONTROL = (
     _control.gets("/node/discarded", list_of(OBJECT)),
     _control.shows("/node/discarded/{file}", OBJECT, 400, 404),
     _control.posts("/node/publish-discarded", bodies.PUBLISHING_DISCARDED, OBJECT, 404, 409, 500),
+    _control.posts("/node/stream-copies", bodies.STREAM_COPY, OBJECT, 404, 409, 503),
+    _control.posts("/node/stream-offsets", bodies.STREAM_OFFSET, OBJECT, 404),
     *(
         _control.posts(f"/node/{act}", body, None, 409, 500)
         for act, body in (

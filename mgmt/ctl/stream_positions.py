@@ -1,0 +1,86 @@
+"""Commands for streams: copying messages to a queue, and setting the offsets of consumers."""
+
+import time
+from typing import Any, Final
+
+from leveret.mgmt.ctl.client import HttpError
+from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.errors import UNAVAILABLE, USAGE, CtlError, failure
+
+QUEUES: Final = "Queues"
+PROGRESS_SECONDS: Final = 5.0
+
+
+@command("copy_stream", "[--vhost <vhost>] <stream> --from <time|offset> "
+         "[--to <time|offset>] --queue <queue>", "Copies the messages of a stream between two times "
+         "or offsets to a queue", QUEUES, "from=", "to=", "queue=", counts=(1, 1))  # fmt: skip
+def copy_stream(ctl: Session) -> None:
+    """Copy part after part, and show how far that is."""
+    ctl.require_local()
+    stream, queue = ctl.argument(0), ctl.options.get("queue")
+    start = ctl.options.get("from")
+    if not queue or start is None:
+        raise failure("say where it begins, and the queue: '--from 1h --queue copies'", USAGE)
+    ctl.banner(f"Copying stream '{stream}' to queue '{queue}' in vhost '{ctl.vhost}' ...")
+    ctl.take_time()
+    asked: dict[str, Any] = {
+        "vhost": ctl.vhost, "stream": stream, "queue": queue, "from": start,
+        "to": ctl.options.get("to", "next"), "goes_on": False,
+    }  # fmt: skip
+    done = _copy(ctl, asked)
+    copied, first, end = done["copied"], done["first"], done["end"]
+    said = f"Copied {copied} messages, of offsets {first} to {end - 1}"
+    if not copied:
+        said = "Copied nothing: there are no messages between these positions"
+    elif end - first > copied:
+        said += f"; {end - first - copied} are left out, since they are gone or cannot be read"
+    ctl.say(said, **done)
+
+
+def _copy(ctl: Session, asked: dict[str, Any]) -> dict[str, int]:
+    """Copy all parts. The offsets of the first part are those of the whole copy."""
+    copied, first, end = 0, -1, -1
+    shown_at = time.monotonic()
+    while True:
+        try:
+            part = ctl.client.post("node", "stream-copies", body=asked)
+        except (HttpError, CtlError) as error:
+            if not asked["goes_on"]:
+                raise
+            raise failure(
+                f"copied {copied} messages, and then: {_reason(error)}. The rest begins at offset "
+                f"{asked['from']}: '--from {asked['from']} --to {end}' goes on; messages after it "
+                "may have been copied already",
+                UNAVAILABLE,
+            ) from None
+        copied += part["taken"]
+        if not asked["goes_on"]:
+            first, end = part["first"], max(part["first"], part["end"])
+        asked = {**asked, "from": part["next_offset"], "to": end, "goes_on": True}
+        if part["next_offset"] >= end:
+            return {"copied": copied, "first": first, "end": end}
+        if time.monotonic() - shown_at > PROGRESS_SECONDS and not ctl.is_quiet:
+            shown_at = time.monotonic()
+            ctl.out(f"{copied} messages, through offset {part['next_offset'] - 1} of {end - 1}")
+
+
+def _reason(error: CtlError) -> str:
+    return str(error.text).removeprefix("Error: ").removeprefix("Error:\n")
+
+
+@command("reset_stream_offset", "[--vhost <vhost>] <stream> <name> --to <time|offset>",
+         "Stores an offset under a consumer's name, so that it goes on with the message there",
+         QUEUES, "to=", counts=(2, 2))  # fmt: skip
+def reset_stream_offset(ctl: Session) -> None:
+    """Set the offset that a consumer of the stream protocol has stored."""
+    ctl.require_local()
+    stream, name = ctl.argument(0), ctl.argument(1)
+    to = ctl.options.get("to")
+    if to is None:
+        raise failure("say with which message it goes on: '--to 1000' or '--to 1h'", USAGE)
+    ctl.banner(f"Resetting the offset of consumer '{name}' of stream '{stream}' ...")
+    body = {"vhost": ctl.vhost, "stream": stream, "name": name, "to": to}
+    done = ctl.client.post("node", "stream-offsets", body=body)
+    before = "none" if done["before"] is None else done["before"]
+    ctl.say(f"Consumer '{name}' goes on with offset {done['stored'] + 1}; stored was {before}",
+            **done)  # fmt: skip
