@@ -11,9 +11,9 @@ QUEUES: Final = "Queues"
 PROGRESS_SECONDS: Final = 5.0
 
 
-@command("copy_stream", "[--vhost <vhost>] <stream> --from <time|offset> "
-         "[--to <time|offset>] --queue <queue>", "Copies the messages of a stream between two times "
-         "or offsets to a queue", QUEUES, "from=", "to=", "queue=", counts=(1, 1))  # fmt: skip
+@command("copy_stream", "[--vhost <vhost>] <stream> --from <time|offset> [--to <time|offset>] "
+         "--queue <queue>", "Copies the messages of a stream between two times or offsets to a "
+         "queue", QUEUES, "from=", "to=", "queue=", counts=(1, 1))  # fmt: skip
 def copy_stream(ctl: Session) -> None:
     """Copy part after part, and show how far that is."""
     ctl.require_local()
