@@ -20,7 +20,8 @@ On the way back annotations that begin with `x-` are headers again. A body of ot
 encoded, with the type `amqp-1.0`.
 
 RabbitMQ 3.x differs (`Rules`): a message without a delivery mode has no header section, `CC` and
-nested values are dropped, and binary headers stay binary instead of becoming text.
+nested values are dropped, and binary headers stay binary instead of becoming text. A message
+without a header section is persistent in 4.0, and has no delivery mode before.
 """
 
 import uuid
@@ -183,7 +184,7 @@ def to_amqp091(message: Amqp10Message, rules: Rules) -> Amqp091Message:
         if key.kind == "string" and _is_short(key.value):
             _add(headers, key.value, value, rules)
     properties: Properties = {}
-    _read_header(properties, message)
+    _read_header(properties, message, rules)
     _read_properties(properties, headers, message)
     body = message.data
     if body is None:
@@ -216,13 +217,15 @@ def _add(headers: Table, name: str, value: Value, rules: Rules) -> None:
         headers[name] = field
 
 
-def _read_header(properties: Properties, message: Amqp10Message) -> None:
+def _read_header(properties: Properties, message: Amqp10Message, rules: Rules) -> None:
     header = message.header
     durable = header.get("durable", NULL).value
     if durable is not None:
         properties["delivery_mode"] = 2 if durable else 1
     elif message.has_header:
         properties["delivery_mode"] = 1
+    elif rules.is_4:
+        properties["delivery_mode"] = 2
     priority = header.get("priority", NULL)
     if priority.kind == "ubyte":
         properties["priority"] = priority.value

@@ -2,8 +2,9 @@
 
 Most messages differ only in their bodies from others, so what the sections before the body say is
 kept: an address, and properties in which only the offset is replaced. Entries whose sections are of
-another form are decoded one by one. Clients of the stream protocol may have stored bytes that are
-no message of AMQP 1.0: these are the body of a message without properties.
+another form are decoded one by one. Messages of the stream protocol's clients have no address:
+theirs is the stream's name. They may be bytes that are no message of AMQP 1.0: these are the body
+of a message without properties.
 
 A batch that a client has compressed is decompressed if the standard library can; the messages of
 others are left out.
@@ -70,15 +71,19 @@ class _Template:
 
 
 class EntryReader:
-    """Decodes messages for the consumers of one stream. addresses: shared by a node's messages."""
+    """Decodes messages for the consumers of one stream. addresses: shared by a node's messages.
 
-    __slots__ = ("_addresses", "_kept", "_rules", "_without_properties")
+    stream: its name.
+    """
 
-    def __init__(self, addresses: Addresses, rules: Rules) -> None:
+    __slots__ = ("_addresses", "_kept", "_rules", "_stream", "_without_properties")
+
+    def __init__(self, stream: str, addresses: Addresses, rules: Rules) -> None:
+        self._stream = stream
         self._addresses = addresses
         self._rules = rules
         self._kept: dict[bytes, _Template] = {}
-        self._without_properties = _Template(self._address("", ""), header_with())
+        self._without_properties = _Template(self._address("", stream), header_with())
 
     def message(self, data: bytes, offset: int) -> Message:
         """The message whose sections these bytes are."""
@@ -89,7 +94,7 @@ class EntryReader:
         template = self._kept.get(sections)
         if template is None:
             try:
-                template = self._template(to_amqp091(read_message(sections), self._rules))
+                template = self._template(self._converted(sections))
             except (Amqp10Error, ValueError):
                 return self._without_properties.message(data, offset)
             if len(self._kept) >= KEPT_MAX:
@@ -102,10 +107,18 @@ class EntryReader:
     def _decoded(self, data: bytes, offset: int) -> Message:
         """A message whose body is not one data section that is the last section."""
         try:
-            converted = to_amqp091(read_message(data), self._rules)
+            converted = self._converted(data)
             return self._template(converted).message(converted.body, offset)
         except (Amqp10Error, ValueError):
             return self._without_properties.message(data, offset)
+
+    def _converted(self, data: bytes) -> Amqp091Message:
+        """The message with these sections. Raises Amqp10Error, ValueError."""
+        message = read_message(data)
+        converted = to_amqp091(message, self._rules)
+        if message.annotation("x-routing-key").kind == "null":
+            return converted._replace(routing_key=self._stream)
+        return converted
 
     def _template(self, converted: Amqp091Message) -> _Template:
         properties = {

@@ -134,7 +134,7 @@ class StreamQueueClient(Actor):
         self.counts = MessageCounts()
         self.figures: QueueFigures = StreamFigures(self, owner.clock)
         rules = Rules(is_4=not node.shows_zero)
-        self.entry_reader = EntryReader(node.addresses, rules)
+        self.entry_reader = EntryReader(self.name, node.addresses, rules)
         self.readers = StreamReaders(service, owner.clock)
         self._hold = UnappliedHold(node.untaken)
         self._group = GroupClient(StreamSenders(node.name, node.senders))

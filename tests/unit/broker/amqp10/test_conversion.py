@@ -99,7 +99,8 @@ def of_client(properties=None, body=b"\x00\x53\x77\xa1\x01v", **parts):
 
 def test_other_bodies_stay_encoded():
     back = of_client()
-    assert (back.body, back.properties) == (b"\x00\x53\x77\xa1\x01v", {"type": "amqp-1.0"})
+    properties = {"type": "amqp-1.0", "delivery_mode": 2}
+    assert (back.body, back.properties) == (b"\x00\x53\x77\xa1\x01v", properties)
     again = to_amqp10(back, RULES_4)
     assert (again.data, again.body) == (None, back.body)
 
@@ -133,5 +134,6 @@ def test_fields_that_0_9_1_cannot_have_are_dropped():
     )  # fmt: skip
     assert back.properties == {
         "type": "amqp-1.0",
+        "delivery_mode": 2,
         "headers": {"large": ("l", -1), "x-opt": ("F", {"a": ("I", 1)})},
     }

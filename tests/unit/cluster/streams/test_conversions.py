@@ -4,6 +4,7 @@ import pytest
 
 from leveret.broker.amqp.content_header import header_with
 from leveret.broker.queues.contract.offset_specification import FIRST
+from leveret.broker.queues.contract.stream import StreamEntries
 from tests.fakes.stream_group import StreamUse
 from tests.unit.broker.queues.fakes import FakeConsumer
 
@@ -43,3 +44,19 @@ def test_a_body_of_sections_stays_as_it_is(tmp_path):
     (entry,) = use.consuming(consumer).entries
     assert entry.message.body == body
     assert entry.message.header.properties["type"] == "amqp-1.0"
+
+
+@pytest.mark.parametrize("is_as_3", [True, False])
+@pytest.mark.parametrize("message", [b"\0\x53\x75\xa0\x04body", b"no message of AMQP 1.0"])
+def test_what_stream_clients_store_is_addressed_to_the_stream(tmp_path, message, is_as_3):
+    use = StreamUse(tmp_path / "s", is_as_3=is_as_3)
+    entry = len(message).to_bytes(4, "big") + message
+    use.queue.append(StreamEntries(b"", (1,), (), 1, entry), lambda confirmed: None)
+    use.settle()
+    consumer = FakeConsumer()
+    consumer.start = FIRST
+    (read,) = use.consuming(consumer).entries
+    assert read.message.address.exchange == ""
+    assert read.message.address.routing_key == use.queue.name
+    is_persistent = read.message.header.properties.get("delivery_mode") == 2
+    assert is_persistent == (message.endswith(b"body") and not is_as_3)
