@@ -84,6 +84,7 @@ MODULES = {
     ),
     "stream_positions": ("copy_stream", "reset_stream_offset"),
     "streams": ("add_replica", "delete_replica", "stream_status"),
+    "super_streams": ("add_super_stream", "delete_super_stream"),
     "trace_logs": ("list_trace_logs", "trace_log_off", "trace_log_on"),
     "users": (
         "add_user", "authenticate_user", "change_password", "clear_password",

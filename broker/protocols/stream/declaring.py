@@ -21,12 +21,8 @@ from leveret.broker.protocols.stream.serving import (
     is_stream,
 )
 from leveret.broker.protocols.stream.stream_arguments import ArgumentError, table_of
-from leveret.broker.protocols.stream.super_streams import (
-    ORDER_ARGUMENT,
-    SUPER_STREAM_ARGUMENT,
-    find_super_stream,
-    partitions,
-)
+from leveret.broker.protocols.stream.super_streams import find_super_stream, partitions
+from leveret.broker.queues.contract.stream_arguments import ORDER_ARGUMENT, SUPER_STREAM_ARGUMENT
 from leveret.broker.runtime.names import EXCHANGE
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.sessions import declaring_bindings, declaring_exchanges, declaring_queues

@@ -10,12 +10,11 @@ from leveret.broker.amqp.field_table import INTEGER_LETTERS
 from leveret.broker.exchanges.router import WORK_AT_ONCE, Route
 from leveret.broker.protocols.stream import codes
 from leveret.broker.protocols.stream.serving import Refused, is_stream
+from leveret.broker.queues.contract.stream_arguments import ORDER_ARGUMENT
 from leveret.broker.vhost import routing
 from leveret.broker.vhost.binding import Binding, Exchange
 from leveret.broker.vhost.virtual_host import VirtualHost
 
-ORDER_ARGUMENT = "x-stream-partition-order"
-SUPER_STREAM_ARGUMENT = "x-super-stream"
 NO_ORDER = 2**63
 
 

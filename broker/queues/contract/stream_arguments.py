@@ -13,6 +13,10 @@ FILTER_ARGUMENT: Final = "x-stream-filter"
 MATCH_UNFILTERED_ARGUMENT: Final = "x-stream-match-unfiltered"
 FILTER_VALUE_HEADER: Final = "x-stream-filter-value"
 """The header, or annotation, that has the filter value of a message."""
+SUPER_STREAM_ARGUMENT: Final = "x-super-stream"
+"""The argument of an exchange whose bindings lead to the partitions of a super stream."""
+ORDER_ARGUMENT: Final = "x-stream-partition-order"
+"""The argument of these bindings: the number of the partition."""
 
 _AGE = re.compile(r"([0-9]+)([YMDhms])", re.ASCII)
 _UNIT_MS = {

@@ -37,6 +37,7 @@ QUEUE = body(
     {},
     {"durable": _TRUTH, "auto_delete": _TRUTH, "arguments": _TABLE, "node": nullable(TEXT)},
 )
+SUPER_STREAM = body({}, {"partitions": COUNT, "binding-keys": TEXT, "arguments": _TABLE})
 PLANNED_QUEUE = body({}, {"durable": _TRUTH, "auto_delete": _TRUTH, "arguments": _TABLE})
 EXCHANGE = body(
     {},

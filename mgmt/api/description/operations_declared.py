@@ -148,6 +148,8 @@ STREAMS = (
     _streams.lists("/stream/publishers/{vhost}/{queue}", ref("StreamPublisher"), 404),
     _streams.lists("/stream/consumers", ref("StreamConsumer")),
     _streams.lists("/stream/consumers/{vhost}", ref("StreamConsumer"), 404),
+    _streams.puts("/stream/super-streams/{vhost}/{name}", bodies.SUPER_STREAM, 404),
+    _streams.deletes("/stream/super-streams/{vhost}/{name}", 400, 404),
 )
 
 OPERATIONS = (*VHOSTS, *EXCHANGES, *QUEUES, *BINDINGS, *MESSAGES, *CLIENTS, *STREAMS)
