@@ -284,12 +284,14 @@ MEASUREMENTS = {
 def main() -> None:
     """Measure, and print the figures."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.quorum_figures")
-    parser.add_argument("names", nargs="*", choices=[*MEASUREMENTS], help="what to measure")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(MEASUREMENTS))
     parser.add_argument("--queues", type=int, default=1000)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=20, help="leaders that are killed")
     parser.add_argument("--tree", type=Path, help="the source tree to measure")
     options = parser.parse_args()
+    if not set(options.names) <= MEASUREMENTS.keys():
+        parser.error(f"the measurements are {' '.join(MEASUREMENTS)}")
     source = Source(tree=options.tree.resolve()) if options.tree else THIS_TREE
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         program = generator.build(generator.SOURCE, Path(directory) / "load")

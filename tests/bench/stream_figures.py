@@ -127,13 +127,15 @@ MEASUREMENTS: dict[str, Callable[[Node, Path, argparse.Namespace], None]] = {
 def main() -> None:
     """Measure, and print the figures."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.stream_figures")
-    parser.add_argument("names", nargs="*", choices=[*MEASUREMENTS], help="what to measure")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(MEASUREMENTS))
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--stored", type=int, default=5_000_000, help="messages for readers")
     parser.add_argument("--tree", type=Path, help="the source tree to measure")
     parser.add_argument("--without-rabbitmq", action="store_true")
     options = parser.parse_args()
+    if not set(options.names) <= MEASUREMENTS.keys():
+        parser.error(f"the measurements are {' '.join(MEASUREMENTS)}")
     source = Source(tree=options.tree.resolve()) if options.tree else brokers.THIS_TREE
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         program = generator.build(SOURCE, Path(directory) / "stream_load")
