@@ -286,3 +286,32 @@ def test_on_uvloop(request, check):
     arguments = {name: request.getfixturevalue(name) for name in signature(check).parameters}
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(check(**arguments))
+
+
+# The stream protocol
+
+
+async def test_a_stream_client_publishes_and_is_led_to_the_listener_with_tls(config, authority):
+    rstream = pytest.importorskip("rstream", reason="the extra [test] is not fully installed")
+    stream = replace(
+        config.stream, tls_listeners=(Listener(LOOPBACK, 0),), advertised_host=LOOPBACK
+    )
+    config = replace(config, stream=stream)
+    async with EmbeddedBroker(config) as embedded, asyncio.timeout(PATIENCE_SECONDS):
+        client = {
+            "host": LOOPBACK, "port": embedded.broker.listeners.of("stream/ssl")[0].port,
+            "username": "guest", "password": "guest", "ssl_context": client_context(authority),
+        }  # fmt: skip
+        async with rstream.Producer(**client) as producer:
+            await producer.create_stream("s")
+            await producer.send_wait("s", bytes(LARGE_BYTES // 10))
+            await producer.send_wait("s", b"hello")
+        received = asyncio.Queue()
+        async with rstream.Consumer(**client) as consumer:
+            await consumer.start()
+            await consumer.subscribe(
+                "s",
+                lambda message, context: received.put(message),
+                offset_specification=rstream.ConsumerOffsetSpecification(rstream.OffsetType.FIRST),
+            )
+            assert [len(await received.get()) for _ in range(2)] == [LARGE_BYTES // 10, 5]
