@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from leveret.broker.config import StreamSettings
-from leveret.broker.protocols.stream import codes
+from leveret.broker.protocols.stream import codes, publishers
 from leveret.mgmt.metrics.families import STREAM_ERRORS
 from leveret.storage.stream_log.chunks import check_chunk
 from tests.protocol.stream_peer import (
@@ -175,6 +175,16 @@ async def test_input_waits_while_too_much_is_not_confirmed(node, client):
     stream.is_held = False
     assert confirmed(await client.frames()) == {1: list(range(12))}
     assert client.socket.is_read
+
+
+async def test_publishes_without_entries_hold_nothing_up(client, monkeypatch):
+    monkeypatch.setattr(publishers, "UNCONFIRMED_BYTES_MAX", 100)
+    await client.declare_publisher(1, "s")
+    for _ in range(20):
+        client.publish(1)
+    assert client.socket.is_read
+    client.publish(1, (1, "a"))
+    assert confirmed(await client.frames()) == {1: [1]}
 
 
 async def test_a_deleted_stream_has_no_publishers(node, client):

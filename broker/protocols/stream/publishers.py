@@ -143,6 +143,8 @@ class Publishers:
                 responses.publish_error(number, codes.PUBLISHER_DOES_NOT_EXIST, published.ids)
             )
             return
+        if not count:
+            return
         publisher.published += count
         self.unconfirmed += count
         self._unconfirmed_bytes += len(frame)
@@ -162,8 +164,6 @@ class Publishers:
     ) -> None:
         """Append entries to the stream. left_out: ids that are confirmed with them."""
         ids = published.ids
-        if not ids:
-            return
         values = published.filter_values
         entries = StreamEntries(
             publisher.reference, tuple(ids), tuple(values) if any(values) else (),
