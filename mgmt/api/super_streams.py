@@ -45,7 +45,6 @@ async def declare_super_stream(call: Call) -> Any:
         try:
             await _declare(connection, name, dict(zip(streams, keys, strict=True)), properties)
         except (ChannelFault, ConnectionFault):
-            # The rest has to go, whatever refuses that.
             await _delete(connection, name, streams)
             raise
     return Created(True)

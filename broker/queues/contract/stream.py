@@ -84,7 +84,7 @@ class GroupConsumer(Protocol):
     """A consumer in a group of single active consumers."""
 
     def update(self, is_active: bool) -> None:
-        """It begins, or has to stop; then it calls `StreamClient.stopped`."""
+        """It begins, or has to stop; then it calls `Stream.stopped`."""
 
 
 class Stream(Protocol):
@@ -97,7 +97,7 @@ class Stream(Protocol):
         """Tell this user when the stream is deleted, until `remove_user`."""
 
     def remove_user(self, user: StreamUser) -> None:
-        """The user publishes and reads no longer. Does nothing if it was not added."""
+        """The user no longer publishes or reads. Does nothing if it was not added."""
 
     def append(self, entries: StreamEntries, confirmed: Callable[[bool], object]) -> None:
         """Append entries, which are confirmed when a majority has them on disk.
