@@ -52,6 +52,7 @@ class StreamQueues(GroupKind[DeclaredStream]):
         self._stored = stored
         self._streams = stored.streams
         self._streams.call_soon = services.turns.before_batch
+        self._streams.name_of = groups.name_of
         self._questions = ClientQuestions(groups, self._client_of)
         self._saving: dict[int, LogUpkeep] = {}
         self._save: asyncio.Task[None] | None = None

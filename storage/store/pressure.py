@@ -1,5 +1,5 @@
 """Whether publishers should be held back, and whether the disk is full, from the log, the pager,
-the number of log files and the reserve. A callback reports each change.
+the streams, the number of log files and the reserve. A callback reports each change.
 
 The disk counts as full from a write that found no room, or from less than `FULL_BYTES` of free
 space, until the reserve (reserve.py) is held again. The reserve is given up at once, for acks and
@@ -8,6 +8,7 @@ deletions.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.disk.reserve import FULL_BYTES, Reserve
@@ -15,6 +16,7 @@ from leveret.storage.disk.worker import Worker
 from leveret.storage.log.log import Log
 from leveret.storage.log.log_files import LogFiles
 from leveret.storage.queue.pager import Pager
+from leveret.storage.stream_log.stream_store import StreamStore
 
 FILES_HIGH = 10
 """Publishers are held back when more log files than this wait to be retired."""
@@ -31,8 +33,9 @@ class Pressure:
     """
 
     def __init__(
-        self, log: Log, files: LogFiles, pager: Pager, reserve: Reserve | None = None
-    ) -> None:
+        self, log: Log, files: LogFiles, pager: Pager, streams: StreamStore,
+        reserve: Reserve | None = None,
+    ) -> None:  # fmt: skip
         self._log = log
         self._files = files
         self._pager = pager
@@ -40,10 +43,12 @@ class Pressure:
         self.is_congested = self.is_memory_short = False
         self.congestion_changed: Callable[[], object] = lambda: None
         self.disk_filled: Callable[[bool], object] = lambda is_full: None
-        self._is_log_full = self._is_pager_full = self._is_reserve_missing = False
+        self._without_room: set[str] = set()
+        self._is_reserve_missing = False
         log.congestion_changed = pager.overfull_changed = self.look
-        log.disk_filled = self._log_filled
-        pager.disk_filled = self._pager_filled
+        log.disk_filled = partial(self._filled, "log")
+        pager.disk_filled = partial(self._filled, "pager")
+        streams.disk_filled = partial(self._filled, "streams")
 
     def look(self) -> None:
         """Decide again whether to hold back publishers, and report a change."""
@@ -58,16 +63,14 @@ class Pressure:
 
     @property
     def _is_full(self) -> bool:
-        return self._is_log_full or self._is_pager_full or self._is_reserve_missing
+        return bool(self._without_room) or self._is_reserve_missing
 
-    def _log_filled(self, is_full: bool) -> None:
+    def _filled(self, writer: str, is_full: bool) -> None:
         before = self._is_full
-        self._is_log_full = is_full
-        self._change(before, gives_up=is_full)
-
-    def _pager_filled(self, is_full: bool) -> None:
-        before = self._is_full
-        self._is_pager_full = is_full
+        if is_full:
+            self._without_room.add(writer)
+        else:
+            self._without_room.discard(writer)
         self._change(before, gives_up=is_full)
 
     def note_free_bytes(self, free_bytes: int) -> None:

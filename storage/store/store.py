@@ -124,8 +124,6 @@ class Store:
         self.bodies = MessageStore(directory / BODIES, self.disk, self.reads)
         self._unsynced = UnsyncedFiles(directory, self.disk)
         self.pager = Pager(self._unsynced, self._page_worker, self.log.sync, self._fail)
-        reserve = Reserve(directory, self.disk) if keeps_reserve else None
-        self.pressure = Pressure(self.log, self._log_files, self.pager, reserve)
         recovery = QueueRecovery(self._messages_of)
         self.queue_log = QueueLog(self.log, self.pager, self._sync_segments, recovery)
         self.log.register(self.queue_log)
@@ -134,6 +132,11 @@ class Store:
         )
         self.streams = StreamGroupStore(
             directory / STREAMS, self.log, self._log_files, self.disk, self.reads, self._page_worker
+        )
+        self.streams.streams.failed = self._fail
+        reserve = Reserve(directory, self.disk) if keeps_reserve else None
+        self.pressure = Pressure(
+            self.log, self._log_files, self.pager, self.streams.streams, reserve
         )
         self._looks = 0
         self._restorer = Restorer(self, directory / QUEUES, recovery.found)

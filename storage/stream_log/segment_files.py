@@ -5,8 +5,9 @@
     DIR/00000000000000000042.begun     a head that is being written, and becomes a segment
     DIR/00000000000000000042.reset     a head that replaces all segments
 
-The event loop gathers steps (stream_log.py). A thread carries them out in order, then syncs. It may
-carry them out again after an error: each step has the same result the second time.
+The event loop gathers steps (stream_log.py). A thread carries them out in order, then syncs. It
+carries them out again if a write finds the disk full: each step has the same result the second
+time. After a sync that fails it does not: the system may have dropped what earlier steps wrote.
 
 Invariants:
 
@@ -20,10 +21,14 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 
-from leveret.storage.disk.disk import Disk
+from leveret.storage.disk.disk import Disk, DiskFull, StoreError
 from leveret.storage.stream_log.chunk_index import RECORD_BYTES
 
 SEGMENT, INDEX, BEGUN, RESET = ".segment", ".index", ".begun", ".reset"
+
+
+class SyncFailed(StoreError):
+    """A sync failed; it must not be tried again."""
 
 
 class SegmentPaths:
@@ -182,6 +187,12 @@ class Remove(Step):
         files.sync()
 
 
+class RemoveOldest(Remove):
+    """Remove the oldest segments, which are on disk. This makes room on a full disk."""
+
+    __slots__ = ()
+
+
 class StreamFiles:
     """The files of one stream, in the thread. has_new_names: its directory has to be synced."""
 
@@ -192,7 +203,10 @@ class StreamFiles:
         self._unsynced: dict[Path, None] = {}
 
     def carry_out(self, steps: Iterable[Step]) -> None:
-        """Carry out steps, and sync (SLG4). Raises StoreError."""
+        """Carry out steps, and sync (SLG4).
+
+        Raises DiskFull if a write finds no room, StoreError after any other error.
+        """
         for step in steps:
             step.carry_out(self)
         self.sync()
@@ -223,6 +237,8 @@ class StreamFiles:
             descriptor = self.disk.open(path)
             try:
                 self.disk.sync(descriptor, path)
+            except DiskFull as error:
+                raise SyncFailed(str(error)) from error
             finally:
                 self.disk.close(descriptor)
             del self._unsynced[path]

@@ -39,7 +39,16 @@ from leveret.storage.stream_log.chunks import (
     read_head,
 )
 from leveret.storage.stream_log.entry_runs import EntryRun, add, before, remove_before, remove_from
-from leveret.storage.stream_log.segment_files import Begin, Create, Cut, Remove, Reset, Step, Write
+from leveret.storage.stream_log.segment_files import (
+    Begin,
+    Create,
+    Cut,
+    Remove,
+    RemoveOldest,
+    Reset,
+    Step,
+    Write,
+)
 from leveret.storage.stream_log.segment_heads import SegmentHead, encode_head
 from leveret.storage.stream_log.segments import Segment
 
@@ -220,7 +229,7 @@ class StreamLog:
         """Remove the oldest segments, which are committed; not the last one."""
         assert count < len(self.segments), "SLG6"
         old, self.segments = self.segments[:count], self.segments[count:]
-        self._steps.append(Remove(segment.paths for segment in old))
+        self._steps.append(RemoveOldest(segment.paths for segment in old))
         remove_before(self.runs, self.first_entry)
         first = self.first_entry
         for entry in [entry for entry in self._recent if entry < first]:
@@ -246,6 +255,20 @@ class StreamLog:
         assert not self._being_written, "one batch after the other"
         self._being_written, self._steps = self._steps, []
         self._is_first_of_batch = True
+        return self._being_written
+
+    def steps_again(self) -> list[Step]:
+        """The steps that were taken, if they found the disk full. Removals come first."""
+        ended = [
+            step.ended for step in (*self._being_written, *self._steps) if isinstance(step, Begin)
+        ]
+        early = [
+            step
+            for step in self._steps
+            if isinstance(step, RemoveOldest) and not any(one in ended for one in step.removed)
+        ]
+        self._steps = [step for step in self._steps if step not in early]
+        self._being_written = [*early, *self._being_written]
         return self._being_written
 
     def written(self) -> None:

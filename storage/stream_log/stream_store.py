@@ -5,8 +5,9 @@
 
 **Mechanism.** A stream has one batch of steps with a thread at most; what is gathered meanwhile is
 the next one. The streams are spread over the threads, so that several syncs run at once. A batch
-that fails is carried out again, whole, until it succeeds: a failed sync may have dropped what was
-written since the last one, and the batch writes all of it again.
+that finds the disk full is carried out again until there is room; what retention removes meanwhile
+goes first, and a stream that is deleted goes at once. After any other error, such as a sync that
+fails, it is unknown what is on disk: the store fails, and the node has to stop.
 
     DIR/streams/123/    the segments of the stream whose group has the number 123
 """
@@ -14,10 +15,11 @@ written since the last one, and the batch writes all of it again.
 import asyncio
 import logging
 from collections.abc import Callable, Container, Sequence
+from functools import partial
 from pathlib import Path
 
-from leveret.storage.disk.callbacks import call_each
-from leveret.storage.disk.disk import Disk, StoreError
+from leveret.storage.disk.callbacks import call, call_each
+from leveret.storage.disk.disk import Disk, DiskFull, StoreError
 from leveret.storage.disk.file_reads import FileReads, ReadingWorker
 from leveret.storage.stream_log.recovery import open_stream, sync_opened
 from leveret.storage.stream_log.segment_files import RemoveAll, Step, StreamFiles
@@ -25,7 +27,7 @@ from leveret.storage.stream_log.segment_heads import SegmentHead
 from leveret.storage.stream_log.stream_log import StreamLog, new_log
 
 RETRY_SECONDS = 0.5
-"""The interval at which a batch that failed is tried again."""
+"""The interval at which a write to a full disk is tried again."""
 
 Callback = Callable[[], object]
 
@@ -33,7 +35,7 @@ logger = logging.getLogger("leveret.store")
 
 
 class StoredStream:
-    """A stream. log: its entries. problem: why its last batch failed; None if it did not."""
+    """A stream. log: its entries."""
 
     def __init__(
         self, group: int, log: StreamLog, files: StreamFiles, worker: ReadingWorker
@@ -42,7 +44,6 @@ class StoredStream:
         self.log = log
         self.files = files
         self.worker = worker
-        self.problem: Exception | None = None
         self.is_writing = False
         self.is_removed = False
         self.after: StoredStream | None = None
@@ -58,8 +59,10 @@ class StreamStore:
     """The streams of one node, by the numbers of their groups. For the event loop's thread.
 
     damaged: why the files of a stream cannot be used. call_soon: schedules a call for the end of
-    the current turn of the event loop. failed: called with the number of a stream whose batch has
-    failed, and the error; with None when it has succeeded after that.
+    the current turn of the event loop. name_of: the name of a group's stream, for the log.
+
+    disk_filled: called with True when a write finds the disk full, with False when all is written
+    again. failed: called with the error when a stream cannot be written for another reason.
     """
 
     def __init__(
@@ -69,7 +72,9 @@ class StreamStore:
         self.streams: dict[int, StoredStream] = {}
         self.damaged: dict[int, StoreError] = {}
         self.call_soon: Callable[[Callback], object] = loop.call_soon
-        self.failed: Callable[[int, Exception | None], object] = lambda group, error: None
+        self.name_of: Callable[[int], str] = lambda group: f"the stream of group {group}"
+        self.disk_filled: Callable[[bool], object] = lambda is_full: None
+        self.failed: Callable[[Exception], object] = lambda error: None
         self._directory = directory
         self._disk = disk
         self._reads = reads
@@ -77,6 +82,7 @@ class StreamStore:
         self._loop = loop
         self._changed: dict[int, StoredStream] = {}
         self._removing: dict[int, StoredStream] = {}
+        self._without_room: set[StoredStream] = set()
 
     # Life
 
@@ -162,23 +168,17 @@ class StreamStore:
     def _submit(self, stream: StoredStream, steps: list[Step]) -> None:
         stream.worker.submit(
             lambda: stream.files.carry_out(steps),
-            lambda _, error: self._carried_out(stream, steps, error),
+            lambda _, error: self._carried_out(stream, error),
         )
 
-    def _carried_out(
-        self, stream: StoredStream, steps: list[Step], error: Exception | None
-    ) -> None:
-        if error is not None:
-            if stream.problem is None:
-                logger.error("the stream of group %d cannot be written: %s", stream.group, error)
-                self.failed(stream.group, error)
-            stream.problem = error
-            self._loop.call_later(RETRY_SECONDS, self._submit, stream, steps)
+    def _carried_out(self, stream: StoredStream, error: Exception | None) -> None:
+        if isinstance(error, DiskFull):
+            self._retry_later(stream, error)
             return
-        if stream.problem is not None:
-            stream.problem = None
-            logger.info("the stream of group %d is written again", stream.group)
-            self.failed(stream.group, None)
+        if error is not None:
+            self._fail(stream, error)
+            return
+        self._has_room(stream)
         stream.is_writing = False
         stream.log.written()
         callbacks, stream.in_batch = stream.in_batch, []
@@ -187,6 +187,37 @@ class StreamStore:
             self.write(stream)
         elif stream.is_removed:
             self._is_gone(stream)
+
+    def _retry_later(self, stream: StoredStream, error: DiskFull) -> None:
+        is_first, delay_s = not self._without_room, RETRY_SECONDS
+        self._without_room.add(stream)
+        if is_first:
+            logger.critical(
+                "%s cannot be written; publishers are held back until there is room: %s",
+                self.name_of(stream.group), error,
+            )  # fmt: skip
+            call(partial(self.disk_filled, True))
+            delay_s = 0.0  # Another program may take the space that was given up for this.
+        self._loop.call_later(delay_s, self._retry, stream)
+
+    def _retry(self, stream: StoredStream) -> None:
+        self._submit(stream, [RemoveAll()] if stream.is_removed else stream.log.steps_again())
+
+    def _has_room(self, stream: StoredStream) -> None:
+        if stream in self._without_room:
+            self._without_room.remove(stream)
+            if not self._without_room:
+                logger.warning("the disk has room again: all streams are written")
+                call(partial(self.disk_filled, False))
+
+    def _fail(self, stream: StoredStream, error: Exception) -> None:
+        """Report it. The batch stays with the thread: nothing in it is ever reported as written."""
+        logger.critical(
+            "%s cannot be written: %s; unconfirmed messages stay unconfirmed, and the node stops; "
+            "repair the disk of the data directory, then start the node",
+            self.name_of(stream.group), error,
+        )  # fmt: skip
+        self.failed(error)
 
     def _is_gone(self, stream: StoredStream) -> None:
         """The files of a removed stream are gone: a later one with its number begins."""

@@ -226,3 +226,65 @@ def test_very_many_queues_are_deleted_without_any_room(disk):
     assert channel.queue_delete("full").method.message_count >= confirmed
     connection.close()
     node.kill()
+
+
+def stream_offsets(node, first, count):
+    """The offsets and bodies of messages of the stream `full`."""
+    channel = connect(node).channel()
+    channel.basic_qos(prefetch_count=1)
+    found = []
+    start = {"x-stream-offset": first}
+    for method, properties, body in channel.consume("full", arguments=start):
+        found.append((properties.headers["x-stream-offset"], int(body.split()[0])))
+        if len(found) == count:
+            break
+        channel.basic_ack(method.delivery_tag)
+    return found
+
+
+@pytest.fixture(params=["ext4", "tmpfs"])
+def disk_of_stream(tmp_path, request):
+    with small_disk(tmp_path / "disk", 48, request.param) as place:
+        yield place
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["running", "killed"])
+def test_a_stream_goes_on_when_there_is_room_and_nothing_confirmed_is_lost(
+    disk_of_stream, is_killed
+):
+    node = node_on(disk_of_stream, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
+    assert node.start()
+    wait_until(lambda: has_reserve(disk_of_stream))
+    fill(disk_of_stream, 16 * MEGABYTE)
+    confirmed, blocked = [], threading.Event()
+
+    def publish():
+        channel = connect(node).channel()
+        channel.queue_declare("full", durable=True, arguments={"x-queue-type": "stream"})
+        channel.confirm_delivery()
+        with contextlib.suppress(pika.exceptions.AMQPError):
+            while not blocked.is_set():
+                number = len(confirmed)
+                body = b"%d " % number + bytes(100_000)
+                channel.basic_publish("", "full", body, PERSISTENT)
+                confirmed.append(number)
+
+    threading.Thread(target=publish, daemon=True).start()
+    wait_until(lambda: "is blocked: low on disk" in node.text)
+    blocked.set()
+    fill(disk_of_stream)
+    if is_killed:
+        node.kill()
+        assert node.start(), node.text
+    count = len(confirmed)
+    assert count > 10
+    assert stream_offsets(node, 0, count) == [(number, number) for number in range(count)]
+    (disk_of_stream / "filling").unlink()
+    wait_until(lambda: keeps_reserve_again(node))
+    channel = connect(node).channel()
+    channel.confirm_delivery()
+    for number in range(20):
+        channel.basic_publish("", "full", b"%d " % number, PERSISTENT)
+    last = stream_offsets(node, count, 20)
+    assert [number for _, number in last][-1] in {18, 19}  # The blocked message may be stored, too.
+    node.kill()

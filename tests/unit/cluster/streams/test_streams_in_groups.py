@@ -164,9 +164,11 @@ async def test_a_leader_whose_disk_is_full_confirms_what_two_others_have(tmp_pat
         disks[leader.name].fails = True
         await published(client, BODIES[10:20])
         other = next(name for name in NAMES if name != leader.name)
+        filled = []
+        nodes.by_name[other].store.streams.disk_filled = filled.append
         disks[other].fails = True
         client.publish(b"waits")
-        await until(lambda: nodes.by_name[other].store.streams.streams[1].problem is not None)
+        await until(lambda: filled == [True])
         assert not client.is_done
         disks[leader.name].fails = disks[other].fails = False
         await published(client, BODIES[20:])

@@ -37,11 +37,12 @@ def rig():
         log=SimpleNamespace(is_congested=False),
         files=SimpleNamespace(files=[]),
         pager=SimpleNamespace(is_overfull=False, is_disk_full=False),
+        streams=SimpleNamespace(),
         reserve=FakeReserve(),
         changes=[],
         filled=[],
     )
-    rig.pressure = Pressure(rig.log, rig.files, rig.pager, rig.reserve)
+    rig.pressure = Pressure(rig.log, rig.files, rig.pager, rig.streams, rig.reserve)
     rig.pressure.congestion_changed = lambda: rig.changes.append(
         (rig.pressure.is_congested, rig.pressure.is_memory_short)
     )
@@ -74,10 +75,12 @@ def test_publishers_wait_while_too_many_log_files_are_left(rig):
 async def test_the_disk_is_full_until_all_can_write_and_the_reserve_is_held(rig):
     rig.log.disk_filled(True)
     rig.pager.disk_filled(True)
+    rig.streams.disk_filled(True)
     assert not rig.reserve.is_held
     assert rig.pager.is_disk_full
     rig.log.disk_filled(False)
     rig.pager.disk_filled(False)
+    rig.streams.disk_filled(False)
     assert rig.filled == [True]
     rig.reserve.has_room = False
     await rig.pressure.take_reserve(ThisThread())

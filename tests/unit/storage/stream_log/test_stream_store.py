@@ -139,27 +139,116 @@ async def test_a_damaged_stream_does_not_keep_the_others_from_starting(streams, 
     assert (again.done, again.store.damaged) == (["one"], {})
 
 
-@pytest.mark.parametrize("operation", ["write", "sync"])
-async def test_a_batch_that_fails_is_carried_out_again(tmp_path, caplog, monkeypatch, operation):
+@pytest.fixture
+async def full(tmp_path, monkeypatch):
+    """Two streams on a disk that is full while `disk.is_full`. full.filled, full.failures: told."""
     monkeypatch.setattr(stream_store, "RETRY_SECONDS", 0)
-    disk = RecordingDisk()
-    streams = StoreUnderTest(tmp_path / "streams", disk)
-    problems = []
-    streams.store.failed = lambda group, error: problems.append((group, error))
+    streams = StoreUnderTest(tmp_path / "streams", FullDisk())
+    streams.filled, streams.failures = [], []
+    streams.store.disk_filled = streams.filled.append
+    streams.store.failed = streams.failures.append
     streams.store.create(1, HEAD)
+    streams.store.create(2, HEAD)
     await streams.work()
-    full = DiskFull("full") if operation == "write" else StoreError("failed")
-    disk.errors[operation] = full
-    streams.publish(1, "one")
-    await streams.work()
-    streams.publish(1, "two")
-    while streams.done != ["one", "two"]:
-        await streams.work()
-    assert problems == [(1, full), (1, None)]
-    assert caplog.text.count("cannot be written") == 1
-    again = StoreUnderTest(streams.directory)
-    again.store.open({1})
-    assert again.offsets(1) == [0, 1]
+    return streams
+
+
+class FullDisk(RecordingDisk):
+    """A disk without room for writes while it is full."""
+
+    is_full = False
+
+    def write(self, descriptor, path, data, offset):
+        if self.is_full:
+            raise DiskFull("no space left")
+        super().write(descriptor, path, data, offset)
+
+
+async def test_a_full_disk_is_reported_once_and_all_is_written_when_there_is_room(full, caplog):
+    full.disk.is_full = True
+    full.publish(1, "one")
+    full.publish(2, "two")
+    for _ in range(3):
+        await full.work()
+    full.publish(1, "three")
+    await full.work()
+    assert (full.filled, full.done, full.failures) == ([True], [], [])
+    assert caplog.text.count("publishers are held back until there is room: no space left") == 1
+    full.disk.is_full = False
+    while len(full.done) < 3:
+        await full.work()
+    assert (full.filled, sorted(full.done)) == ([True, False], ["one", "three", "two"])
+    again = StoreUnderTest(full.directory)
+    again.store.open({1, 2})
+    assert (again.offsets(1), again.offsets(2)) == ([0, 1], [0])
+
+
+async def test_a_stream_is_deleted_though_the_disk_is_full(full):
+    full.disk.is_full = True
+    full.publish(1, "one")
+    await full.work()
+    full.store.remove(1)
+    while len(os.listdir(full.directory)) > 1:
+        await full.work()
+    assert os.listdir(full.directory) == ["2"]
+    await full.work()
+    assert (full.filled, full.done) == ([True, False], [])
+
+
+async def test_retention_makes_room_on_a_full_disk(full):
+    log = full.store.streams[1].log
+    for name in ("one", "two", "three"):
+        full.publish(1, name)
+        log.begin_segment(1_000)
+    await full.work()
+    full.disk.is_full = True
+    full.publish(1, "four")
+    await full.work()
+    log.remove_segments(2)
+    while len(list((full.directory / "1").glob("*.segment"))) > 2:
+        await full.work()
+    full.disk.is_full = False
+    while full.done != ["one", "two", "three", "four"]:
+        await full.work()
+    again = StoreUnderTest(full.directory)
+    again.store.open({1, 2})
+    found = again.store.streams[1].log
+    assert (found.first_offset, found.next_offset) == (2, 4)
+
+
+async def test_a_segment_that_is_being_ended_is_removed_after_that(full):
+    log = full.store.streams[1].log
+    full.publish(1, "one")
+    await full.work()
+    full.disk.is_full = True
+    log.begin_segment(1_000)
+    full.publish(1, "two")
+    await full.work()
+    log.remove_segments(1)
+    await full.work()
+    full.disk.is_full = False
+    while full.done != ["one", "two"]:
+        await full.work()
+    assert full.failures == []
+    assert len(list((full.directory / "1").glob("*.segment"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "error"),
+    [("write", StoreError("failed")), ("sync", StoreError("failed")), ("sync", DiskFull("failed"))],
+)
+async def test_after_another_error_nothing_is_confirmed_and_the_node_has_to_stop(
+    full, caplog, operation, error
+):
+    full.disk.errors[operation] = error
+    full.publish(1, "one")
+    await full.work()
+    full.publish(1, "two")
+    for _ in range(3):
+        await full.work()
+    assert [str(failure) for failure in full.failures] == ["failed"]
+    assert (full.filled, full.done) == ([], [])
+    assert "unconfirmed messages stay unconfirmed, and the node stops" in caplog.text
 
 
 @pytest.mark.parametrize(("count", "syncs"), [(1, 2), (20, 0)])
