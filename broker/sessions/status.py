@@ -8,9 +8,10 @@ from itertools import islice
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from leveret.broker.amqp.json_form import text
-from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_client import Consumer, QueueClient
 from leveret.broker.queues.contract.status import UP, ConnectionFigures, ConsumerFigures
 from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.unacked_record import Unacked
@@ -107,15 +108,26 @@ def unsettled_deliveries(channel: Session, count_max: int) -> list[Unacked]:
 
 
 def consumers_of(channel: Session) -> list[tuple[QueueClient, ConsumerFigures]]:
-    """The consumers of a channel, each with its queue, which knows whether it is active."""
+    """The consumers of a channel, each with its queue.
+
+    The queue knows whether it is active, and in a log, where it is.
+    """
     queues = dict.fromkeys(consumer.queue for consumer in channel.consumers.values())
-    activities = {
-        figures.tag: figures.activity
+    known = {
+        figures.tag: figures
         for queue in queues
         for figures in queue.figures.consumers()
         if figures.channel_name == channel.name
     }
     return [
-        (consumer.queue, consumer.figures(activities.get(text(tag), UP)))
+        (consumer.queue, _figures(consumer, known.get(text(tag))))
         for tag, consumer in channel.consumers.items()
     ]
+
+
+def _figures(consumer: Consumer, known: ConsumerFigures | None) -> ConsumerFigures:
+    """The figures of a consumer. known: by its queue."""
+    if known is None:
+        return consumer.figures(UP)
+    figures = consumer.figures(known.activity)
+    return replace(figures, offset=known.offset, lag=known.lag, lag_ms=known.lag_ms)

@@ -1,5 +1,6 @@
 """One declared stream on this node: its client, and the group's member here if there is one."""
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -14,10 +15,18 @@ from leveret.cluster.streams.client.stream_queue_client import StreamQueueClient
 from leveret.cluster.streams.client_questions import AnswerTo, ClientQuestions
 from leveret.cluster.streams.log_upkeep import LogUpkeep
 from leveret.cluster.streams.stream_machines import StreamGroupMachine
+from leveret.storage.disk.disk import StoreError
 from leveret.storage.stream_log.stream_log import StreamLog
 from leveret.storage.stream_log.stream_store import StreamStore
 
+logger = logging.getLogger("leveret.cluster")
+
 Committed = Callable[[], object]
+FIGURES = (
+    "offset", "committed_offset", "first_offset", "readers", "segments", "size_bytes", "oldest_ms",
+    "expires_ms",
+)  # fmt: skip
+"""What a node shows of its member of a stream."""
 
 
 class MemberLog:
@@ -113,6 +122,24 @@ class DeclaredStream(ReplicatedQueue):
             self._upkeep.configure(self._options)
         self.queue.member_changed()
 
+    def figures(self) -> dict[str, int | None]:
+        """What the member here has of the stream, for operators; nothing without one.
+
+        Its last and its last committed offset are -1 without messages. oldest_ms: the time of its
+        first messages, expires_ms: when retention by age removes its first segment; None if there
+        are none, or if it removes none.
+        """
+        own, upkeep = self.own_log, self._upkeep
+        if own is None or upkeep is None:
+            return dict.fromkeys(FIGURES)
+        log = own.log
+        figures: tuple[int | None, ...] = (
+            log.next_offset - 1, own.committed_offset - 1, log.first_offset,
+            self.queue.readers.count, len(log.segments), log.size_bytes,
+            _first_ms(log) if own.committed_offset > log.first_offset else None, upkeep.expires_ms,
+        )  # fmt: skip
+        return dict(zip(FIGURES, figures, strict=True))
+
     def _forget_member(self) -> None:
         self.own_log = None
         if self._upkeep is not None:
@@ -135,6 +162,15 @@ class DeclaredStream(ReplicatedQueue):
         """End: the stream is deleted, or the node stops."""
         self._forget_member()
         super().end(is_deleted)
+
+
+def _first_ms(log: StreamLog) -> int | None:
+    """The time of the first messages; None if the index cannot be read."""
+    try:
+        return log.first_ms()
+    except StoreError as error:
+        logger.error("the time of the first message of a stream: %s", error)
+        return None
 
 
 class StreamService:

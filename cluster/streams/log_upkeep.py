@@ -74,6 +74,12 @@ class LogUpkeep:
         self._saved = state.snapshot.index
         self.look()
 
+    @property
+    def expires_ms(self) -> int | None:
+        """When the first segment becomes too old, by the wall clock; None if it does not."""
+        log = self._stored.log
+        return look_at_ms(log.segments, log.next_offset, self._kept) or None
+
     def look(self) -> None:
         """Remove the segments that are too many or too old."""
         log, kept, now_ms = self._stored.log, self._kept, self._groups.wall_ms()

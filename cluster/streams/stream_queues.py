@@ -7,9 +7,11 @@ of other nodes.
 import asyncio
 import logging
 from random import random
+from typing import Any
 
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.policies.policy_table import Definition
+from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.services.services import Services
@@ -22,7 +24,12 @@ from leveret.cluster.replicated_queues.group_kind import GroupKind
 from leveret.cluster.replicated_queues.membership_record import MembersRecord
 from leveret.cluster.streams.client.stream_queue_client import StreamQueueClient
 from leveret.cluster.streams.client_questions import ClientQuestions
-from leveret.cluster.streams.declared_stream import DeclaredStream, StreamService, StreamUser
+from leveret.cluster.streams.declared_stream import (
+    FIGURES,
+    DeclaredStream,
+    StreamService,
+    StreamUser,
+)
 from leveret.cluster.streams.log_upkeep import LogUpkeep
 from leveret.cluster.streams.stream_factory import StreamFactory
 from leveret.cluster.streams.stream_machines import StreamGroupMachines
@@ -82,6 +89,15 @@ class StreamQueues(GroupKind[DeclaredStream]):
         declared = self.declared[group]
         declared.begin(queue, self.groups.use(group, record.nodes, StreamUser(queue)))
         self._declare(declared)
+
+    def details_of(self, queue: QueueClient, record: MembersRecord) -> dict[str, Any]:
+        """The members of a stream; of the one on this node also what it has of the stream."""
+        shown = super().details_of(queue, record)
+        own = self.declared[queue.placement.identity].figures()
+        for member in shown["raft"]["members"]:
+            is_own = member["node"] == self.groups.node
+            member.update(own if is_own else dict.fromkeys(FIGURES))
+        return shown
 
     def _changed(self, member: GroupMember) -> None:
         declared = self.declared.get(member.group)

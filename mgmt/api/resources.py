@@ -27,6 +27,7 @@ from leveret.mgmt.api import (
     retrying,
     schema_replication,
     shovels,
+    stream_messages,
     stream_positions,
     stream_replicas,
     streams,
@@ -42,8 +43,8 @@ from leveret.mgmt.api.routes import ROUTES, Route
 _OWN = (
     acting, authentication, clients, cluster, consumers, control, definitions, discarded, exchanges,
     federation, health, overview, parameters, plan, queues, quorum_members, replicated_queues,
-    retrying, schema_replication, shovels, stream_positions, stream_replicas, streams,
-    super_streams, traces, users, served, vhosts, workbench,
+    retrying, schema_replication, shovels, streams, stream_messages, stream_positions,
+    stream_replicas, super_streams, traces, users, served, vhosts, workbench,
 )  # fmt: skip
 
 RESOURCES: Extensions[ModuleType] = Extensions(

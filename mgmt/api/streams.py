@@ -146,6 +146,14 @@ async def list_stream_consumers(call: Call) -> Any:
     return await JointListing(_consumer_listing(call)).answer(call, found)
 
 
+@route("GET", "/stream/consumers/{vhost}/{queue}")
+async def list_consumers_of_stream(call: Call) -> Any:
+    """The consumers of one stream."""
+    stream = call.path("queue")
+    found = [one for one in _consumers(_connections(call)) if one.subscription.queue == stream]
+    return await JointListing(_consumer_listing(call)).answer(call, found)
+
+
 @route("GET", "/stream/connections/{vhost}/{name}/consumers", answered_by=Answerer.WHO_HAS_IT)
 async def list_consumers_of_connection(call: Call) -> Any:
     """The consumers of one connection."""

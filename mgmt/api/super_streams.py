@@ -3,10 +3,12 @@
 What was declared of a super stream is deleted if a part of it is refused.
 """
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.json_form import text
 from leveret.broker.queues.contract.queue_kind import STREAM, TYPE_ARGUMENT
 from leveret.broker.queues.contract.stream_arguments import ORDER_ARGUMENT, SUPER_STREAM_ARGUMENT
 from leveret.broker.runtime.names import EXCHANGE, QUEUE
@@ -16,8 +18,9 @@ from leveret.broker.sessions.direct import DirectConnection
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import acting, arguments_of, require, require_short_name
 from leveret.mgmt.api.errors import bad_request, not_found
+from leveret.mgmt.api.listing import Listing
 from leveret.mgmt.api.routes import Created, NoContent, route
-from leveret.mgmt.node_facade.facts import BindingFacts
+from leveret.mgmt.node_facade.facts import BindingFacts, ExchangeFacts
 
 PARTITIONS_MAX: Final = 1000
 
@@ -50,18 +53,61 @@ async def declare_super_stream(call: Call) -> Any:
     return Created(True)
 
 
+@route("GET", "/stream/super-streams", "/stream/super-streams/{vhost}")
+async def list_super_streams(call: Call) -> Any:
+    """Super streams, each with its partitions in their order."""
+    facade, vhosts = call.facade, call.listed_vhosts()
+
+    def all_super_streams() -> Iterator[ExchangeFacts]:
+        for vhost in vhosts:
+            yield from filter(is_super_stream, facade.exchanges(vhost))
+
+    listing: Listing[ExchangeFacts] = Listing(
+        lambda one: one.name,
+        lambda one: _view(call, one.vhost, one.name),
+        {"vhost": lambda one: one.vhost},
+    )
+    return await listing.answer(call, all_super_streams())
+
+
+def _view(call: Call, vhost: str, name: str) -> dict[str, Any]:
+    return {
+        "name": text(name), "vhost": text(vhost),
+        "partitions": [
+            {"stream": text(one.destination), "routing_key": text(one.routing_key)}
+            for one in _partitions(call, vhost, name)
+        ],
+    }  # fmt: skip
+
+
 @route("DELETE", "/stream/super-streams/{vhost}/{name}")
 async def delete_super_stream(call: Call) -> Any:
     """Delete a super stream: its exchange and its partitions."""
     vhost, name = call.vhost(), call.path("name")
     exchange = call.facade.exchange(vhost, name)
-    if exchange is None or exchange.arguments.get(SUPER_STREAM_ARGUMENT) != ("t", True):
+    if exchange is None or not is_super_stream(exchange):
         raise not_found()
-    bindings = call.facade.bindings_from(vhost, name)
-    streams = [one.destination for one in bindings if _is_to_stream(call, one)]
+    streams = [one.destination for one in _partitions(call, vhost, name)]
     with acting(call, vhost) as connection:
         await _delete(connection, name, dict.fromkeys(streams))
     return NoContent()
+
+
+def is_super_stream(exchange: ExchangeFacts) -> bool:
+    """Whether an exchange is that of a super stream."""
+    return exchange.arguments.get(SUPER_STREAM_ARGUMENT) == ("t", True)
+
+
+def _partitions(call: Call, vhost: str, name: str) -> list[BindingFacts]:
+    """The bindings to the streams of a super stream, in their order."""
+    bindings = call.facade.bindings_from(vhost, name)
+    return sorted((one for one in bindings if _is_to_stream(call, one)), key=_order)
+
+
+def _order(binding: BindingFacts) -> tuple[int, str]:
+    """The place of a partition. Those without one are the last ones."""
+    order = binding.arguments.get(ORDER_ARGUMENT, ("V", None))[1]
+    return (order if isinstance(order, int) else sys.maxsize, binding.destination)
 
 
 def _keys(body: dict[str, Any]) -> list[str]:

@@ -16,18 +16,14 @@ PROGRESS_SECONDS: Final = 5.0
          "queue", QUEUES, "from=", "to=", "queue=", counts=(1, 1))  # fmt: skip
 def copy_stream(ctl: Session) -> None:
     """Copy part after part, and show how far that is."""
-    ctl.require_local()
     stream, queue = ctl.argument(0), ctl.options.get("queue")
     start = ctl.options.get("from")
     if not queue or start is None:
         raise failure("say where it begins, and the queue: '--from 1h --queue copies'", USAGE)
     ctl.banner(f"Copying stream '{stream}' to queue '{queue}' in vhost '{ctl.vhost}' ...")
     ctl.take_time()
-    asked: dict[str, Any] = {
-        "vhost": ctl.vhost, "stream": stream, "queue": queue, "from": start,
-        "to": ctl.options.get("to", "next"), "goes_on": False,
-    }  # fmt: skip
-    done = _copy(ctl, asked)
+    stop = ctl.options.get("to", "next")
+    done = _copy(ctl, stream, {"queue": queue, "from": start, "to": stop, "goes_on": False})
     copied, first, end = done["copied"], done["first"], done["end"]
     said = f"Copied {copied} messages, of offsets {first} to {end - 1}"
     if not copied:
@@ -37,13 +33,13 @@ def copy_stream(ctl: Session) -> None:
     ctl.say(said, **done)
 
 
-def _copy(ctl: Session, asked: dict[str, Any]) -> dict[str, int]:
+def _copy(ctl: Session, stream: str, asked: dict[str, Any]) -> dict[str, int]:
     """Copy all parts. The offsets of the first part are those of the whole copy."""
     copied, first, end = 0, -1, -1
     shown_at = time.monotonic()
     while True:
         try:
-            part = ctl.client.post("node", "stream-copies", body=asked)
+            part = ctl.client.post("stream", ctl.vhost, stream, "copy", body=asked)
         except (HttpError, CtlError) as error:
             if not asked["goes_on"]:
                 raise
@@ -73,14 +69,12 @@ def _reason(error: CtlError) -> str:
          QUEUES, "to=", counts=(2, 2))  # fmt: skip
 def reset_stream_offset(ctl: Session) -> None:
     """Set the offset that a consumer of the stream protocol has stored."""
-    ctl.require_local()
     stream, name = ctl.argument(0), ctl.argument(1)
     to = ctl.options.get("to")
     if to is None:
         raise failure("say with which message it goes on: '--to 1000' or '--to 1h'", USAGE)
     ctl.banner(f"Resetting the offset of consumer '{name}' of stream '{stream}' ...")
-    body = {"vhost": ctl.vhost, "stream": stream, "name": name, "to": to}
-    done = ctl.client.post("node", "stream-offsets", body=body)
+    done = ctl.client.post("stream", ctl.vhost, stream, "offsets", body={"name": name, "to": to})
     before = "none" if done["before"] is None else done["before"]
     ctl.say(f"Consumer '{name}' goes on with offset {done['stored'] + 1}; stored was {before}",
             **done)  # fmt: skip

@@ -1,5 +1,6 @@
 """Commands for the replicas of streams, which rabbitmq-streams has."""
 
+from collections.abc import Callable
 from typing import Any
 
 from leveret.mgmt.ctl.client import HttpError
@@ -18,7 +19,7 @@ def add_replica(ctl: Session) -> None:
     """Add a replica, and wait until the stream has it. It catches up while the stream is in use."""
     stream, node = ctl.arguments
     ctl.banner(f"Adding a replica for queue {stream} on node {node}...")
-    _change(ctl, "add-stream-replica", stream, node)
+    _change(ctl, ctl.client.post, stream, "add", node)
 
 
 @command("delete_replica", "[--vhost <vhost>] <stream> <node>",
@@ -27,16 +28,15 @@ def delete_replica(ctl: Session) -> None:
     """Remove a replica, and wait until the stream is without it."""
     stream, node = ctl.arguments
     ctl.banner(f"Removing a replica of queue {stream} on node {node}...")
-    _change(ctl, "delete-stream-replica", stream, node)
+    _change(ctl, ctl.client.delete, stream, "delete", node)
 
 
-def _change(ctl: Session, act: str, stream: str, node: str) -> None:
-    ctl.require_local()
+def _change(ctl: Session, send: Callable[..., Any], stream: str, change: str, node: str) -> None:
     ctl.take_time()
     try:
-        ctl.client.post("node", act, body={"vhost": ctl.vhost, "name": stream, "node": node})
+        send("queues", "stream", ctl.vhost, stream, "replicas", change, body={"node": node})
     except HttpError as error:
-        raise failure(error.reason) from None
+        raise failure(NOT_FOUND if error.status == 404 else error.reason) from None
 
 
 @command("stream_status", "[--vhost <vhost>] <stream>", "Shows the replicas of a stream", QUEUES)

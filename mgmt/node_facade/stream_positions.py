@@ -1,4 +1,4 @@
-"""Copies messages of a stream to a queue, and stores the offset with which a consumer goes on.
+"""Shows messages of a stream, copies them to a queue, and stores where a consumer goes on.
 
 A copy is made in parts, each from one offset on, so that little is in memory. Messages keep their
 exchange, routing key and properties, and have their offset in the header `x-stream-offset`. The
@@ -6,6 +6,7 @@ queue has confirmed a part when it is returned.
 """
 
 import asyncio
+import struct
 from typing import Final, NamedTuple
 
 from leveret.broker.amqp.content_header import ContentHeader
@@ -19,12 +20,16 @@ from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.pending_in_task import given_in_task
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.partitions.leftovers.publishing import LeftoverConfirms
-from leveret.cluster.streams.client.message_window import read_part
+from leveret.cluster.streams.client.member_questions import Stats
+from leveret.cluster.streams.client.message_window import MESSAGES_MAX, WindowPart, read_part
 from leveret.cluster.streams.client.stream_queue_client import StreamQueueClient
+from leveret.cluster.streams.machine.questions import Tracked
 from leveret.storage.messages.message import Message
 
 SECONDS_MAX: Final = 30.0
 """How long a part waits for messages of the stream, or for confirms of the queue."""
+LOOK_SECONDS_MAX: Final = 5.0
+"""How long a person waits for messages that are shown."""
 
 
 class CopiedPart(NamedTuple):
@@ -39,11 +44,41 @@ class CopiedPart(NamedTuple):
     refused: int
 
 
+class ShownMessages(NamedTuple):
+    """Messages of a stream. first, end: the offsets that it has, without `end`."""
+
+    part: WindowPart
+    first: int
+    end: int
+
+
 class StoredOffset(NamedTuple):
     """What is stored under a consumer's name, and what was: None if nothing was."""
 
     stored: int
     before: int | None
+
+
+async def look(
+    vhost: VirtualHost, name: str, start: OffsetSpecification, count: int
+) -> ShownMessages:
+    """Messages from a position on, without consuming them. Raises Fault."""
+    stream = _stream(vhost, name)
+    known: Answer[Stats] = Answer()
+    stream.ask_stats(known)
+    offsets = (await given_in_task(known)).offsets
+    first = max(await _offset_of(stream, start), offsets.first)
+    part = WindowPart([], first)
+    if count and first < offsets.end:
+        part = await _read_part(stream, first, offsets.end, LOOK_SECONDS_MAX, count)
+    return ShownMessages(part, offsets.first, offsets.end)
+
+
+async def tracked(vhost: VirtualHost, name: str) -> Tracked:
+    """The stored offsets and sequence numbers of a stream. Raises Fault."""
+    found: Answer[Tracked] = Answer()
+    _stream(vhost, name).tracked(found)
+    return await given_in_task(found)
 
 
 async def copy_part(
@@ -55,14 +90,22 @@ async def copy_part(
     first, end = await _offset_of(stream, start), await _offset_of(stream, stop)
     if first >= end:
         return CopiedPart(first, first, end, 0, 0)
+    part = await _read_part(stream, first, end, SECONDS_MAX, MESSAGES_MAX)
+    refused = await _publish(queue, [one.message for one in part.messages])
+    return CopiedPart(first, part.next_offset, end, len(part.messages), refused)
+
+
+async def _read_part(
+    stream: StreamQueueClient, first: int, end: int, seconds: float, messages_max: int
+) -> WindowPart:
+    what = resource(QUEUE, stream.name, stream.vhost_name)
     try:
-        part = await read_part(stream, first, end, SECONDS_MAX)
+        return await read_part(stream, first, end, seconds, messages_max)
     except TimeoutError:
-        what = resource(QUEUE, name, vhost.name)
         reason = f"no member of {what} gives its messages from offset {first} on: try again"
         raise internal_error(reason) from None
-    refused = await _publish(queue, part.messages)
-    return CopiedPart(first, part.next_offset, end, len(part.messages), refused)
+    except (ValueError, IndexError, struct.error) as error:
+        raise internal_error(f"the messages of {what} are damaged: {error}") from error
 
 
 async def _publish(queue: QueueClient, messages: list[Message]) -> int:

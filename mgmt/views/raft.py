@@ -13,11 +13,8 @@ from leveret.mgmt.views.to_json import properties_to_json
 
 PAYLOAD_BYTES_MAX = 64
 
-OF_OWN_MEMBER = (
-    "state", "membership", "term", "log_index", "last_written", "last_applied", "commit_index",
-    "snapshot_index", "machine_version", "reason",
-)  # fmt: skip
-"""What a node knows of its own member alone."""
+OF_THE_LEADER = "lag"
+"""What only the leader's node knows of a member. All else is what its own node knows."""
 
 
 def add_part(shown: dict[str, Any], part: dict[str, Any], node: str) -> None:
@@ -28,9 +25,9 @@ def add_part(shown: dict[str, Any], part: dict[str, Any], node: str) -> None:
         if other is None:
             continue
         if member["node"] == node:
-            member |= {name: other[name] for name in OF_OWN_MEMBER}
-        if other["lag"] is not None:
-            member["lag"] = other["lag"]
+            member |= {name: value for name, value in other.items() if name != OF_THE_LEADER}
+        if other[OF_THE_LEADER] is not None:
+            member[OF_THE_LEADER] = other[OF_THE_LEADER]
     if part["leader"] is not None and part["term"] >= shown["term"]:
         shown |= {name: part[name] for name in ("leader", "term", "reason")}
     elif shown["reason"] == NOT_LED and part["leader"] is None:

@@ -48,6 +48,7 @@ def subscription_view(
         "consumed": subscription.consumed,
         "offset": subscription.offset,
         "offset_lag": subscription.lag,
+        "offset_lag_ms": subscription.lag_ms,
         "active": subscription.is_active,
         "activity_status": activity,
         "properties": subscription.properties,

@@ -129,6 +129,15 @@ class StreamLog:
         """The time of the last chunk; 0 if there never was one."""
         return self.segments[-1].end_ms
 
+    def first_ms(self) -> int:
+        """The time of the first message, or of a chunk shortly before it. There has to be one.
+
+        The first segment of a stream was begun before it had a chunk, so its index is read. Raises
+        StoreError.
+        """
+        began_ms = self.segments[0].began_ms
+        return began_ms or self._record_of(self.entry_of_offset(self.first_offset)).time_ms
+
     @property
     def size_bytes(self) -> int:
         """The size of its segments."""

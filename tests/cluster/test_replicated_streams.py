@@ -9,14 +9,14 @@ from functools import partial
 import pika
 import pytest
 
-from tests.cluster.clustered_nodes import form
+from tests.cluster.managed_nodes import form_managed
 from tests.cluster.publisher import ConfirmedPublisher
 from tests.cluster.test_replicated_quorum_queues import leader_of
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    nodes = form(tmp_path_factory.mktemp("streams"), "a", "b", "c")
+    nodes = form_managed(tmp_path_factory.mktemp("streams"), "a", "b", "c")
     yield nodes
     for node in nodes:
         node.stop()
@@ -142,3 +142,45 @@ def test_replicas_are_added_and_removed_while_the_stream_is_used(cluster):
     assert said == "Error:\nCannot add replicas to a classic queue\n"
     said = a.ctl("delete_replica", "none", b.name, succeeds=False)
     assert said == "Error:\nnot_found\n"
+
+
+def test_what_any_node_shows_of_a_stream_with_one_member(cluster):
+    a, b, c = cluster
+    channel = declared(a, "shown", x_initial_cluster_size=1)
+    for number in range(30):
+        channel.basic_publish("", "shown", b"%d" % number)
+    with b.connect() as connection:
+        consumer = connection.channel()
+        consumer.basic_qos(prefetch_count=5)
+        got = []
+        arguments = {"x-stream-offset": "first"}
+        consumer.basic_consume("shown", lambda *one: got.append(one), arguments=arguments)
+
+        def has_five():
+            connection.process_data_events(0.01)
+            return len(got) == 5
+
+        b.wait_until(has_five, "the consumer has as many as its prefetch count")
+        queue = c.wait_to_see("queues/%2F/shown", lambda one: one["consumer_details"])
+    (shown,) = queue["consumer_details"]
+    assert (shown["offset"], shown["offset_lag"]) == (5, 25)
+    assert shown["offset_lag_ms"] >= 0
+    found = c.get("stream/%2F/shown/messages?offset=28")
+    assert [one["payload"] for one in found["messages"]] == ["28", "29"]
+    assert c.post("stream/%2F/shown/offsets", {"name": "app", "to": 20}).status == 200
+    assert b.get("stream/%2F/shown/tracking")["offsets"] == {"app": 19}
+
+    assert c.post("queues/stream/%2F/shown/replicas/add", {"node": b.name}).status == 204
+    shown = c.wait_to_see(
+        "queues/%2F/shown",
+        lambda one: [each["offset"] for each in one["raft"]["members"]] == [29, 29],
+    )
+    assert {one["segments"] for one in shown["raft"]["members"]} == {1}
+    path = "queues/stream/%2F/shown/replicas/delete"
+    assert c.delete(path, body={"node": b.name}).status == 202
+    a.stop(signal.SIGKILL)
+    c.wait_to_see("queues/%2F/shown", lambda one: one["state"] == "down")
+    answer = c.request("GET", "stream/%2F/shown/messages")
+    assert (answer.status, "timeout" in answer.body["reason"]) == (503, True)
+    assert c.request("GET", "stream/%2F/shown/tracking").status == 503
+    a.start()

@@ -168,6 +168,7 @@ class Reader:
         self._values, self._match_unfiltered = filter_values, match_unfiltered
         self._place, self._waits = place, False
         self.next_offset = stream.chunks[place][0].offset if place < len(stream.chunks) else 0
+        self.taken_ms = 0
         self.is_closed = False
 
     @property
@@ -186,7 +187,7 @@ class Reader:
         ):
             head, chunk = self._stream.chunks[self._place]
             self._place += 1
-            self.next_offset = head.next_offset
+            self.next_offset, self.taken_ms = head.next_offset, head.time_ms
             bits = chunk[HEAD_BYTES : HEAD_BYTES + head.filter_bytes]
             if self._values and not may_have(
                 bits, self._values, match_unfiltered=self._match_unfiltered

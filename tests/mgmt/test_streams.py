@@ -76,10 +76,25 @@ async def test_consumers(client, get):
     assert shown.pop("connection_details")["user"] == "guest"
     assert shown == {
         "queue": QUEUE, "subscription_id": 3, "credits": 1, "consumed": 2, "offset": 2,
-        "offset_lag": 0, "active": True, "activity_status": "up", "properties": {"name": "app"},
+        "offset_lag": 0, "offset_lag_ms": 0, "active": True, "activity_status": "up",
+        "properties": {"name": "app"},
     }  # fmt: skip
     name = client.connection.name
     assert len(await get(f"/stream/connections/%2F/{name}/consumers")) == 1
+    assert len(await get("/stream/consumers/%2F/s")) == 1
+    assert await get("/stream/consumers/%2F/other") == []
+
+
+async def test_consumers_that_are_behind(client, get):
+    client.publish(7, (3, "c"))
+    await client.frames()
+    for number, credit in ((4, 0), (5, 1)):
+        await client.subscribe(number, "s", credit=credit)
+    await client.frames()
+    shown = {one["subscription_id"]: one for one in await get("/stream/consumers")}
+    assert (shown[4]["offset_lag"], shown[4]["offset_lag_ms"]) == (3, None)
+    assert shown[5]["offset_lag"] == 1
+    assert shown[5]["offset_lag_ms"] >= 0
 
 
 async def test_closing_a_connection(client, get):

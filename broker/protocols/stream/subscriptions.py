@@ -96,6 +96,15 @@ class Subscription:
         """Whether it also wants messages without a filter value."""
         return self.properties.get("match-unfiltered") == "true"
 
+    def lag_ms(self, wall_ms: int) -> int | None:
+        """How old the last message that it got is, if there are others. wall_ms: the time."""
+        reader = self.reader
+        if reader is None:
+            return None
+        if not reader.lag:
+            return 0
+        return max(0, wall_ms - reader.taken_ms) if reader.taken_ms else None
+
     # What its reader, and its group, tell it
 
     def ready(self) -> None:
@@ -225,6 +234,7 @@ class Subscriptions(Actor):
 
     def statuses(self) -> list[SubscriptionFigures]:
         """The subscriptions, for management."""
+        wall_ms = int(self._connection.services.clock.wall_time_s() * 1000)
         return [
             SubscriptionFigures(
                 number=number,
@@ -235,6 +245,7 @@ class Subscriptions(Actor):
                 is_active=one.is_active,
                 offset=0 if one.reader is None else one.reader.next_offset,
                 lag=0 if one.reader is None else one.reader.lag,
+                lag_ms=one.lag_ms(wall_ms),
                 consumed=one.consumed,
             )
             for number, one in self.by_number.items()

@@ -101,7 +101,8 @@ class SubscriptionFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A subscription of a protocol without channels. number: in its connection.
 
     credit: how much the client takes now. offset: of its next message. lag: how many messages are
-    behind the last one that it got; both 0 while it does not read. consumed: messages that it got.
+    behind the last one that it got; both 0 while it does not read. lag_ms: how old the last message
+    that it got is, if there are others; None if it has not got any. consumed: messages that it got.
     """
 
     number: int
@@ -112,6 +113,7 @@ class SubscriptionFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     is_active: bool
     offset: int
     lag: int
+    lag_ms: int | None
     consumed: int
 
 

@@ -42,11 +42,12 @@ class StreamStats(NamedTuple):
 class StreamReader(Protocol):
     """Reads the committed chunks of a stream in order, for one subscription.
 
-    next_offset: of the next message that it reads. lag: how many messages are behind the last one
-    that was taken.
+    next_offset: of the next message that it reads. taken_ms: the time of the last chunk that was
+    taken; 0 if none was. lag: how many messages are behind the last one that was taken.
     """
 
     next_offset: int
+    taken_ms: int
 
     @property
     def lag(self) -> int:

@@ -62,13 +62,14 @@ class ChunkReader:
 
     __slots__ = (
         "_entry", "_fetched", "_filter", "_has_ended", "_is_reading", "_is_wanted", "_last", "_log",
-        "_stream", "_user", "next_offset",
+        "_stream", "_user", "next_offset", "taken_ms",
     )  # fmt: skip
 
     def __init__(
         self, stream: ReadStream, offset: int, wanted: StreamFilter, user: ReaderUser
     ) -> None:
         self.next_offset = offset
+        self.taken_ms = 0
         self._stream = stream
         self._filter = wanted
         self._user = user
@@ -97,7 +98,8 @@ class ChunkReader:
             if bytes_max < 0 and taken:
                 self._fetched.appendleft(chunk)
                 break
-            self.next_offset = read_head(chunk).next_offset
+            head = read_head(chunk)
+            self.next_offset, self.taken_ms = head.next_offset, head.time_ms
             taken.append(chunk)
         self._is_wanted = not taken
         return taken

@@ -20,13 +20,21 @@ class ReadableStream(Protocol):
     entry_reader: EntryReader
 
 
+class WindowMessage(NamedTuple):
+    """A message, its offset, and the time of its chunk."""
+
+    offset: int
+    time_ms: int
+    message: Message
+
+
 class WindowPart(NamedTuple):
     """A part of the messages. next_offset: where the next part begins.
 
     Messages that retention has removed, and those of batches that cannot be read, are left out.
     """
 
-    messages: list[Message]
+    messages: list[WindowMessage]
     next_offset: int
 
 
@@ -52,7 +60,9 @@ class _Waiting:
         self._told = asyncio.get_running_loop().create_future()
 
 
-async def read_part(stream: ReadableStream, first: int, end: int, seconds: float) -> WindowPart:
+async def read_part(
+    stream: ReadableStream, first: int, end: int, seconds: float, messages_max: int = MESSAGES_MAX
+) -> WindowPart:
     """Read messages from `first` on, and before `end`, which are all committed.
 
     Raises TimeoutError if there are none after these seconds, a Fault if the stream is deleted, and
@@ -60,20 +70,21 @@ async def read_part(stream: ReadableStream, first: int, end: int, seconds: float
     """
     waiting = _Waiting()
     reader = stream.readers.open(first, ALL_MESSAGES, waiting)
-    messages: list[Message] = []
+    messages: list[WindowMessage] = []
     octets = 0
     try:
-        while first < end and len(messages) < MESSAGES_MAX and octets < BYTES_MAX:
+        while first < end and len(messages) < messages_max and octets < BYTES_MAX:
             chunks = reader.take_stored(1)
             if not chunks:
                 async with asyncio.timeout(seconds):
                     await waiting.wait()
                 continue
             chunk = ChunkEntries(stream.entry_reader, chunks[0], first)
-            while not chunk.is_empty and len(messages) < MESSAGES_MAX and octets < BYTES_MAX:
-                for entry in chunk.take(MESSAGES_MAX - len(messages)):
+            while not chunk.is_empty and len(messages) < messages_max and octets < BYTES_MAX:
+                for entry in chunk.take(messages_max - len(messages)):
                     if entry.position < end:
-                        messages.append(entry.message)
+                        found = WindowMessage(entry.position, chunk.time_ms, entry.message)
+                        messages.append(found)
                         octets += len(entry.message.body)
                 first = max(first, chunk.next_offset)
                 if first >= end:

@@ -77,8 +77,8 @@ from leveret.cluster.streams.client.stream_figures import StreamFigures
 from leveret.cluster.streams.client.stream_group import StreamGroup
 from leveret.cluster.streams.client.stream_readers import BytesAnswer, StreamReaders
 from leveret.cluster.streams.client.told_uses import FIRST_TELL_MS, TELL_MS, ToldUses
+from leveret.cluster.streams.machine import questions
 from leveret.cluster.streams.machine.effects import Applied, Effect
-from leveret.cluster.streams.machine.questions import ask_offset, ask_sequence
 from leveret.storage.messages.message import Entry
 
 logger = logging.getLogger("leveret.cluster")
@@ -466,19 +466,26 @@ class StreamQueueClient(Actor):
         if offset is not None and not self.is_deleted:
             answer.give(offset)
             return
-        self._ask_leader(ask_offset(name), None, answer)
+        self._ask_leader(questions.ask_offset(name), questions.read_answer, answer)
 
     def sequence(self, publisher: bytes, answer: Answer[int]) -> None:
         """The last publishing id of a named publisher."""
-        self._ask_leader(ask_sequence(publisher), 0, answer)
+        question = questions.ask_sequence(publisher)
+        self._ask_leader(question, lambda data: questions.read_answer(data) or 0, answer)
 
-    def _ask_leader(self, question: bytes, default: int | None, answer: Answer[Any]) -> None:
-        """Ask for a number of the state. default: the answer if there is none."""
+    def tracked(self, answer: Answer[questions.Tracked]) -> None:
+        """All sequence numbers and stored offsets that the leader has."""
+        self._ask_leader(questions.ask_all(), questions.read_all, answer)
+
+    def _ask_leader(
+        self, question: bytes, read: Callable[[bytes], Any], answer: Answer[Any]
+    ) -> None:
+        """Ask about the state. read: the value that an answer's bytes are."""
         if self.is_deleted:
             answer.refuse(self.gone)
             return
         request = self._timed(answer, "get the state of")
-        StateQuestion(self.readers, question, default, answer, request).ask()
+        StateQuestion(self.readers, question, read, answer, request).ask()
 
     # Groups of single active consumers
 

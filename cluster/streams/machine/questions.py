@@ -1,20 +1,31 @@
 """What a client asks the leader of a stream about its state: stored offsets and sequence numbers.
 
 The leader answers from what it has applied, so an answer has all that was confirmed before it.
+Management asks for all of them.
 """
 
 from struct import Struct
 from typing import Final
 
+import msgspec
+
 from leveret.cluster.streams.machine.stream_machine import StreamMachine
 
 _OFFSET: Final = 0
 _SEQUENCE: Final = 1
+_ALL: Final = 2
 _NUMBER = Struct(">Q")
 
 
 class QuestionError(ValueError):
     """The bytes are not a question, or an answer, of this version."""
+
+
+class Tracked(msgspec.Struct, frozen=True, array_like=True):
+    """The last sequence numbers of publishers, and the stored offsets, by name."""
+
+    sequences: dict[bytes, int]
+    offsets: dict[bytes, int]
 
 
 def ask_offset(name: bytes) -> bytes:
@@ -27,6 +38,11 @@ def ask_sequence(publisher: bytes) -> bytes:
     return bytes((_SEQUENCE,)) + publisher
 
 
+def ask_all() -> bytes:
+    """The question for all stored offsets and sequence numbers."""
+    return bytes((_ALL,))
+
+
 def answer(machine: StreamMachine, question: bytes) -> bytes:
     """The leader's answer. Raises QuestionError."""
     kind, name = question[:1], question[1:]
@@ -34,6 +50,8 @@ def answer(machine: StreamMachine, question: bytes) -> bytes:
         number = machine.offsets.get(name)
     elif kind == bytes((_SEQUENCE,)):
         number = machine.sequences.get(name)
+    elif question == bytes((_ALL,)):
+        return msgspec.msgpack.encode(Tracked(machine.sequences, machine.offsets))
     else:
         raise QuestionError(f"a client of a stream asks {question[:20]!r}")
     return b"" if number is None else _NUMBER.pack(number)
@@ -47,3 +65,11 @@ def read_answer(data: bytes) -> int | None:
         raise QuestionError(f"an answer about a stream has {len(data)} bytes")
     number: int = _NUMBER.unpack(data)[0]
     return number
+
+
+def read_all(data: bytes) -> Tracked:
+    """What `ask_all` is answered with. Raises QuestionError."""
+    try:
+        return msgspec.msgpack.decode(data, type=Tracked)
+    except msgspec.MsgspecError as error:
+        raise QuestionError(f"an answer about a stream cannot be read: {error}") from error

@@ -37,6 +37,14 @@ QUEUE = body(
     {},
     {"durable": _TRUTH, "auto_delete": _TRUTH, "arguments": _TABLE, "node": nullable(TEXT)},
 )
+_POSITION = described(
+    any_of(COUNT, TEXT), "An offset, a time, an interval such as 1h (ago), first, last or next."
+)
+STREAM_COPY = body(
+    {"queue": TEXT, "from": _POSITION, "to": _POSITION},
+    {"goes_on": described(FLAG, "True for all parts of a copy but the first one.")},
+)
+STREAM_OFFSET = body({"name": TEXT, "to": _POSITION})
 SUPER_STREAM = body({}, {"partitions": COUNT, "binding-keys": TEXT, "arguments": _TABLE})
 PLANNED_QUEUE = body({}, {"durable": _TRUTH, "auto_delete": _TRUTH, "arguments": _TABLE})
 EXCHANGE = body(
@@ -57,7 +65,7 @@ REBALANCING = body(
     {"vhost_pattern": TEXT, "queue_pattern": TEXT},
 )
 _MEMBERSHIP = {"membership": one_of("promotable", "voter", "non_voter")}
-QUORUM_NODE = body({"node": TEXT})
+MEMBERS_NODE = body({"node": TEXT})
 QUORUM_MEMBER = body({"node": TEXT}, _MEMBERSHIP)
 _STRATEGY = one_of("all", "even")
 GROWING = body({"vhost_pattern": TEXT, "queue_pattern": TEXT, "strategy": _STRATEGY}, _MEMBERSHIP)
@@ -65,7 +73,6 @@ GROWING_ON_NODE = body(
     {"node": TEXT, "strategy": _STRATEGY},
     {"vhost_pattern": TEXT, "queue_pattern": TEXT, **_MEMBERSHIP},
 )
-STREAM_REPLICA = body({"vhost": TEXT, "name": TEXT, "node": TEXT})
 FORCING = body({}, {"vhost": TEXT, "name": TEXT, "all": _TRUTH})
 QUEUE_ACTION = body(
     {"action": one_of("sync", "cancel_sync", "transfer_leader", "convert")},
@@ -134,11 +141,6 @@ AMOUNT = body({}, {"absolute": _AMOUNT, "relative": _AMOUNT})
 LOG_LEVEL = body({"level": TEXT}, {"category": nullable(TEXT)})
 JOINING = body({"node": TEXT}, {"type": one_of("disc", "ram")})
 PUBLISHING_DISCARDED = body({"file": TEXT}, {"declare": FLAG})
-STREAM_COPY = body(
-    {"vhost": TEXT, "stream": TEXT, "queue": TEXT, "from": ANYTHING, "to": ANYTHING},
-    {"goes_on": FLAG},
-)
-STREAM_OFFSET = body({"vhost": TEXT, "stream": TEXT, "name": TEXT, "to": ANYTHING})
 FORGETTING = body({"node": TEXT})
 NODE_TYPE = body({"type": one_of("disc", "ram")})
 PASSWORD = body({"username": TEXT, "password": TEXT})

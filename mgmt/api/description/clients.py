@@ -69,7 +69,8 @@ SCHEMAS: dict[str, Schema] = {
     "StreamConsumer": record(
         {
             **_OF_STREAM, "subscription_id": COUNT, "credits": COUNT, "consumed": COUNT,
-            "offset": COUNT, "offset_lag": COUNT, "active": FLAG,
+            "offset": COUNT, "offset_lag": COUNT, "offset_lag_ms": nullable(COUNT),
+            "active": FLAG,
             "activity_status": one_of("single_active", "up", "waiting"), "properties": OBJECT,
         }
     ),

@@ -11,6 +11,7 @@ from leveret.mgmt.api.description.schemas import (
     SHARE,
     TEXT,
     TIME,
+    WHOLE,
     Schema,
     any_of,
     counted,
@@ -153,7 +154,17 @@ SCHEMAS: dict[str, Schema] = {
                             nullable(COUNT),
                         ),
                         "lag": nullable(_LAG), "reason": nullable(TEXT),
-                    }
+                    },
+                    {
+                        **dict.fromkeys(
+                            (
+                                "first_offset", "readers", "segments", "size_bytes", "oldest_ms",
+                                "expires_ms",
+                            ),
+                            nullable(COUNT),
+                        ),
+                        "offset": nullable(WHOLE), "committed_offset": nullable(WHOLE),
+                    },
                 )
             ),
         }
@@ -227,6 +238,32 @@ SCHEMAS: dict[str, Schema] = {
         {
             "messages": list_of(ref("HeldMessage")), "scanned": COUNT,
             "next_offset": nullable(COUNT), "next_position": nullable(TEXT), "total": COUNT,
+        }
+    ),
+    "StreamMessages": record(
+        {
+            "messages": list_of(
+                record(
+                    {
+                        "offset": COUNT, "time_ms": COUNT, "exchange": TEXT, "routing_key": TEXT,
+                        "properties": ref("Properties"), "payload": TEXT,
+                        "payload_encoding": ref("PayloadEncoding"), "payload_bytes": COUNT,
+                        "truncated": FLAG,
+                    }
+                )
+            ),
+            "next_offset": COUNT, "first_offset": COUNT, "end_offset": COUNT,
+        }
+    ),
+    "StreamTracking": record({}, {"offsets": mapping(COUNT), "writers": mapping(COUNT)}),
+    "StoredOffset": record({"stored": COUNT, "before": nullable(COUNT)}),
+    "CopiedPart": record(
+        dict.fromkeys(("first", "next_offset", "end", "taken", "refused"), COUNT)
+    ),
+    "SuperStream": record(
+        {
+            "name": TEXT, "vhost": TEXT,
+            "partitions": list_of(record({"stream": TEXT, "routing_key": TEXT})),
         }
     ),
     "Done": record(

@@ -78,7 +78,14 @@ QUEUES = (
     ),
     Operation(
         "DELETE", "/queues/quorum/{vhost}/{queue}/replicas/delete", "queues", None, (404, 503),
-        bodies.QUORUM_NODE,
+        bodies.MEMBERS_NODE,
+    ),
+    _queues.posts(
+        "/queues/stream/{vhost}/{queue}/replicas/add", bodies.MEMBERS_NODE, None, 404, 503
+    ),
+    Operation(
+        "DELETE", "/queues/stream/{vhost}/{queue}/replicas/delete", "queues", None, (404, 503),
+        bodies.MEMBERS_NODE,
     ),
     _queues.posts("/queues/quorum/replicas/on/{node}/grow", bodies.GROWING, None, 404, 503),
     _queues.deletes("/queues/quorum/replicas/on/{node}/shrink", 404, 503),
@@ -135,6 +142,7 @@ CLIENTS = (
     _clients.lists("/consumers/{vhost}", ref("Consumer"), 404),
 )
 
+_STREAM = "/stream/{vhost}/{queue}"
 _OF_CONNECTION = "/stream/connections/{vhost}/{name}"
 STREAMS = (
     _streams.lists("/stream/connections", ref("StreamConnection"), parameters=BYTES),
@@ -148,6 +156,33 @@ STREAMS = (
     _streams.lists("/stream/publishers/{vhost}/{queue}", ref("StreamPublisher"), 404),
     _streams.lists("/stream/consumers", ref("StreamConsumer")),
     _streams.lists("/stream/consumers/{vhost}", ref("StreamConsumer"), 404),
+    _streams.lists("/stream/consumers/{vhost}/{queue}", ref("StreamConsumer"), 404),
+    _streams.shows(
+        f"{_STREAM}/messages",
+        ref("StreamMessages"),
+        400,
+        404,
+        503,
+        parameters=[
+            Parameter(
+                "offset", described(TEXT, "A position: an offset, a time, `1h`, `first` ...")
+            ),
+            Parameter("count", WHOLE_OR_NONE),
+            Parameter("truncate", WHOLE_OR_NONE),
+        ],
+    ),
+    _streams.shows(
+        f"{_STREAM}/tracking",
+        ref("StreamTracking"),
+        400,
+        404,
+        503,
+        parameters=[choice("type", "offset", "writer")],
+    ),
+    _streams.posts(f"{_STREAM}/offsets", bodies.STREAM_OFFSET, ref("StoredOffset"), 404, 503),
+    _streams.posts(f"{_STREAM}/copy", bodies.STREAM_COPY, ref("CopiedPart"), 404, 409, 503),
+    _streams.lists("/stream/super-streams", ref("SuperStream")),
+    _streams.lists("/stream/super-streams/{vhost}", ref("SuperStream"), 404),
     _streams.puts("/stream/super-streams/{vhost}/{name}", bodies.SUPER_STREAM, 404),
     _streams.deletes("/stream/super-streams/{vhost}/{name}", 400, 404),
 )

@@ -133,8 +133,6 @@ CONTROL = (
     _control.gets("/node/discarded", list_of(OBJECT)),
     _control.shows("/node/discarded/{file}", OBJECT, 400, 404),
     _control.posts("/node/publish-discarded", bodies.PUBLISHING_DISCARDED, OBJECT, 404, 409, 500),
-    _control.posts("/node/stream-copies", bodies.STREAM_COPY, OBJECT, 404, 409, 503),
-    _control.posts("/node/stream-offsets", bodies.STREAM_OFFSET, OBJECT, 404),
     *(
         _control.posts(f"/node/{act}", body, None, 409, 500)
         for act, body in (
@@ -151,13 +149,11 @@ CONTROL = (
         list_of(record({"node": NAME, "quorum": COUNT, "classic": COUNT})),
     ),
     _control.posts("/node/grow-quorum-queues", bodies.GROWING_ON_NODE, list_of(_CHANGED), 404, 503),
-    _control.posts("/node/shrink-quorum-queues", bodies.QUORUM_NODE, list_of(_CHANGED), 404, 503),
+    _control.posts("/node/shrink-quorum-queues", bodies.MEMBERS_NODE, list_of(_CHANGED), 404, 503),
     _control.posts(
         "/node/force-shrink-quorum-queues", bodies.FORCING,
         list_of(record({"vhost": NAME, "name": NAME, "error": TEXT})), 503,
     ),
-    _control.posts("/node/add-stream-replica", bodies.STREAM_REPLICA, None, 503),
-    _control.posts("/node/delete-stream-replica", bodies.STREAM_REPLICA, None, 503),
     Operation("GET", "/node/events", "control socket", OBJECT, answer_type="application/x-ndjson"),
 )  # fmt: skip
 
