@@ -24,7 +24,7 @@ RUN_SECONDS_MAX = 900
 USER = "describer"
 """The administrator of the run, who must not be changed by it."""
 NAMES = {
-    "vhost": ["described", "/", "clients"], "queue": ["q", "q/ü %"],
+    "vhost": ["described", "/", "clients"], "queue": ["q", "q/ü %", "s"],
     "exchange": ["x", "x2", "amq.default", "amq.topic"], "user": ["somebody", USER],
     "source": ["x", "amq.default", "amq.topic"], "destination": ["q", "x2"],
     "kind": ["q", "e", "queue", "exchange"], "props": ["a.%23", "b"],

@@ -84,8 +84,8 @@ QUEUES = (
         "/queues/stream/{vhost}/{queue}/replicas/add", bodies.MEMBERS_NODE, None, 404, 503
     ),
     Operation(
-        "DELETE", "/queues/stream/{vhost}/{queue}/replicas/delete", "queues", None, (404, 503),
-        bodies.MEMBERS_NODE,
+        "DELETE", "/queues/stream/{vhost}/{queue}/replicas/delete", "queues", None,
+        (400, 404, 503), bodies.MEMBERS_NODE,
     ),
     _queues.posts("/queues/quorum/replicas/on/{node}/grow", bodies.GROWING, None, 404, 503),
     _queues.deletes("/queues/quorum/replicas/on/{node}/shrink", 404, 503),
