@@ -11,10 +11,12 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from leveret.broker.registry.stored import declared_ids
 from leveret.cluster.quorum.machine.commands import message_count
+from leveret.cluster.replicated_queues.stored_groups import StoredGroups
 from leveret.storage.check.check import DeclaredIds, StoreReport, check_store
 from leveret.storage.check.check_metadata import check_metadata, repair_metadata
 from leveret.storage.check.check_segments import FileReport
-from leveret.storage.check.repair import DAMAGED, repair_store
+from leveret.storage.check.kept_originals import DAMAGED
+from leveret.storage.check.repair import repair_store
 from leveret.storage.disk.data_directory import DataDirectoryError, DataDirectoryLock
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.metadata.metadata_rows import Definitions
@@ -49,16 +51,23 @@ def check(directory: Directory) -> None:
 @app.command()
 def repair(directory: Directory) -> None:
     """Move damaged parts into a directory of their own, and keep the rest."""
-    repaired = _locked(
-        directory,
-        lambda progress: repair_store(directory, _declared(check_metadata(directory)), progress),
+    definitions = check_metadata(directory)
+    declared = _declared(definitions)
+    groups = None if declared is None else StoredGroups(definitions)
+    files, left, advice = _locked(
+        directory, lambda progress: repair_store(directory, declared, progress, groups)
     )
     if _locked(directory, lambda progress: repair_metadata(directory)):
         typer.echo(f"undamaged declarations were kept; the original is in {directory / DAMAGED}")
-    for path in repaired:
+    for path in files:
         kept = directory / DAMAGED / path.relative_to(directory)
         typer.echo(f"{path}: undamaged parts were kept; the original is {kept}")
-    typer.echo(f"{len(repaired)} files were repaired")
+    typer.echo(f"{len(files)} files were repaired")
+    for line in (*left, *advice):
+        typer.echo(line)
+    if left:
+        typer.echo(f"{len(left)} problems are left")
+        sys.exit(EXIT_DAMAGED)
 
 
 def _check_both(

@@ -16,12 +16,14 @@ leftovers of such a step. In particular, a restart does not need
 - bodies of messages that are gone, whether their space was freed or not, though their segment is
   there as long as another message in it is not gone; files of bodies that nothing refers to;
 - segments of queues that are not declared, and bodies that only these refer to;
-- log files that are kept for quorum queues, of which no entry is needed.
+- log files that are kept for quorum queues, of which no entry is needed;
+- the end of a stream's last segment, and what check_streams.py lists besides.
 
 repair.py repairs the damage.
 """
 
 from collections.abc import Callable, Collection, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,8 +36,9 @@ from leveret.storage.check.check_segments import (
     check_queue,
     unneeded,
 )
+from leveret.storage.check.check_streams import StreamsCheck
 from leveret.storage.disk.disk import Disk, StoreError
-from leveret.storage.group_log.group_records import KIND
+from leveret.storage.group_log.group_records import QUORUM_RECORDS
 from leveret.storage.group_log.group_store import QUORUM
 from leveret.storage.log.log_client import RecordReader
 from leveret.storage.log.log_files import LogFile
@@ -51,9 +54,13 @@ from leveret.storage.messages.message import Address, Message
 from leveret.storage.queue.queue_keys import storage_id_of
 from leveret.storage.queue.queue_recovery import FoundQueue, QueueRecovery
 from leveret.storage.segments.segments import segment_numbers, segment_path
+from leveret.storage.stream_groups.stream_entries import STREAM_RECORDS
+from leveret.storage.stream_groups.stream_group_store import LOGS, STREAMS
 
 LOG, QUEUES, BODIES = "log", "queues", "bodies"
 STATES = "states of queues"
+READ = (f"{LOG}/*.log", f"{QUEUES}/*/*.segment", f"{STREAMS}/{LOGS}/*/*.segment")
+"""The files that a check reads whole: most of the bytes of a store."""
 
 Progress = Callable[[int, int], object]
 
@@ -61,12 +68,15 @@ Progress = Callable[[int, int], object]
 class StoreReport(NamedTuple):
     """The result of a check. queues: those with damaged segments.
 
-    log: the queues as a restart reads them from the log; None if it cannot be read.
+    log: the queues as a restart reads them from the log; None if it cannot be read. groups: those
+    of quorum queues. streams: those of streams.
     """
 
     files: list[FileReport]
     queues: list[QueueReport]
     log: LogReader | None
+    groups: GroupsCheck
+    streams: StreamsCheck
 
     @property
     def problems(self) -> list[str]:
@@ -111,23 +121,31 @@ class _Check:
         self._disk = Disk()
         self._bodies = BodiesCheck(self._disk, directory / BODIES)
         self._records = _QueueRecords()
-        self._groups = GroupsCheck(self._disk, directory / QUORUM, messages_in)
-        files = [directory.glob(pattern) for pattern in (f"{LOG}/*.log", f"{QUEUES}/*/*.segment")]
+        log = directory / LOG
+        self._groups = GroupsCheck(self._disk, log, directory / QUORUM, messages_in)
+        self._streams = StreamsCheck(self._disk, log, directory / STREAMS)
+        files = [directory.glob(pattern) for pattern in READ]
         self._total = sum(self._disk.size(path) for found in files for path in found)
         self._done = 0
 
     def run(self) -> StoreReport:
-        readers: list[RecordReader] = [self._records, self._groups, _OtherRecords()]
+        readers: list[RecordReader] = [
+            self._records, self._groups, self._streams, _OtherRecords(),
+        ]  # fmt: skip
         reader = LogReader(self._directory / LOG, self._disk, readers)
         try:
             reader.read(lambda done, _: self._progress(done, self._total))
         except StoreError as error:
             # Other files cannot be checked: a node does not start on this log either.
-            return StoreReport([FileReport(self._directory / LOG, 0, {}, [str(error)])], [], None)
+            file = FileReport(self._directory / LOG, 0, {}, [str(error)])
+            return StoreReport([file], [], None, self._groups, self._streams)
         files, queues = list(self._log_reports(reader)), []
         oldest = reader.files[0].number if reader.files else reader.next_number
-        files += self._groups.reports(oldest)
         self._done = sum(report.size for report in files)
+        for report in chain(self._groups.reports(oldest), self._streams.reports(oldest)):
+            files.append(report)
+            self._done += report.size
+            self._progress(self._done, self._total)
         for key in self._keys():
             reports, queue = self._check_queue(key)
             files += reports
@@ -135,7 +153,8 @@ class _Check:
                 queues.append(queue)
             self._done += sum(report.size for report in reports)
             self._progress(self._done, self._total)
-        return StoreReport(files + list(self._bodies.reports()), queues, reader)
+        files += self._bodies.reports()
+        return StoreReport(files, queues, reader, self._groups, self._streams)
 
     def _log_reports(self, reader: LogReader) -> Iterator[FileReport]:
         for path in reader.stale:
@@ -143,8 +162,9 @@ class _Check:
         damage = dict(reader.damage)
         for file in reader.files:
             counts = self._records.counts.get(file.number, {MESSAGES: 0})
-            for what, count in self._groups.counts.get(file.number, {}).items():
-                counts[what] = counts.get(what, 0) + count
+            for groups in (self._groups, self._streams):
+                for what, count in groups.counts.get(file.number, {}).items():
+                    counts[what] = counts.get(what, 0) + count
             if reader.was_closed and file is reader.files[-1]:
                 counts["closed cleanly"] = 1
             size = self._disk.size(file.path)
@@ -211,7 +231,7 @@ class _QueueRecords:
 class _OtherRecords:
     """Accepts the records of all other features: each checks its own when the node starts."""
 
-    kinds = frozenset(NAMED_KINDS) - {KIND}
+    kinds = frozenset(NAMED_KINDS) - {QUORUM_RECORDS.kind, STREAM_RECORDS.kind}
     removing_kinds: frozenset[int] = frozenset()
 
     def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:

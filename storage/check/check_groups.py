@@ -10,55 +10,119 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from leveret.storage.check.check_segments import MESSAGES, FileReport, unneeded
+from leveret.storage.check.declared_groups import GroupEntry
 from leveret.storage.disk.disk import Disk
 from leveret.storage.group_log.entry_blocks import Block
-from leveret.storage.group_log.group_records import CRC_BYTES, decode_group_record, is_intact
+from leveret.storage.group_log.group_records import (
+    CRC_BYTES,
+    QUORUM_RECORDS,
+    RecordName,
+    decode_group_record,
+    is_intact,
+)
 from leveret.storage.group_log.group_recovery import GroupRecovery
+from leveret.storage.group_log.group_state import GroupState
 from leveret.storage.group_log.kept_files import kept_numbers, kept_path
 from leveret.storage.group_log.rows import Rows
-from leveret.storage.log.log_files import LogFile
+from leveret.storage.log.log_files import LogFile, log_path
 from leveret.storage.messages.formats import Record
 
-GROUPS, ENTRIES = "members of quorum queues", "entries of quorum queues"
-
-
+WITH_MESSAGES = 0
+"""The kind of entries that may have messages."""
 MessagesIn = Callable[[bytes], int]
 """The number of messages in an entry; 0 if there are none, or it is damaged."""
+
+
+class EntryFiles:
+    """The entries of groups, in the files of the log and in kept files.
+
+    log, kept: their directories.
+    """
+
+    def __init__(self, disk: Disk, log: Path, kept: Path) -> None:
+        self._disk = disk
+        self._log = log
+        self._kept = kept
+        self._number, self._data = 0, b""
+
+    def path(self, number: int) -> Path:
+        """The path of a file, which may be missing."""
+        path = log_path(self._log, number)
+        return path if path.exists() else kept_path(self._kept, number)
+
+    def payload(self, block: Block, index: int) -> bytes | None:
+        """The payload of an entry; None if it is damaged."""
+        if block.file != self._number:
+            path = self.path(block.file)
+            self._data = self._disk.read_all(path) if path.exists() else b""
+            self._number = block.file
+        offset, size = block.offsets[index - block.first], block.sizes[index - block.first]
+        is_whole = is_intact(self._data, offset, size)
+        return self._data[offset : offset + size] if is_whole else None
+
+    def damaged(self, state: GroupState) -> Iterator[tuple[Block, int]]:
+        """The damaged entries of a group, with the blocks that they are in."""
+        for block in state.blocks:
+            for index in range(block.first, block.last + 1):
+                if self.payload(block, index) is None:
+                    yield block, index
 
 
 class GroupsCheck:
     """Checks the files of groups in a directory, and is a `RecordReader` of the log's records.
 
-    counts: the entries and messages of groups in each log file, by its number.
+    records: of the kind of groups. counts: the entries and messages of groups in each log file, by
+    its number. recovery: has the groups. entries: what is in their files.
     """
 
     removing_kinds = GroupRecovery.removing_kinds
 
-    def __init__(self, disk: Disk, directory: Path, messages_in: MessagesIn) -> None:
+    def __init__(
+        self, disk: Disk, log: Path, directory: Path, messages_in: MessagesIn,
+        records: RecordName = QUORUM_RECORDS,
+    ) -> None:  # fmt: skip
         self._disk = disk
         self._messages_in = messages_in
         self.counts: dict[int, dict[str, int]] = {}
         self._directory = directory
         self._rows = Rows(directory, disk)
-        self._recovery = GroupRecovery(self._rows, changes_files=False)
-        self.kinds = self._recovery.kinds
+        self.recovery = GroupRecovery(self._rows, changes_files=False, records=records)
+        self.entries = EntryFiles(disk, log, directory)
+        self._name = f"entries of {records.name}"
+        self.kinds = self.recovery.kinds
+
+    @property
+    def damaged(self) -> list[GroupState]:
+        """The groups that cannot be used, or have a damaged entry."""
+        return [
+            state
+            for state in self.recovery.groups.values()
+            if state.damage or next(self.entries.damaged(state), None) is not None
+        ]
+
+    def entries_without_messages(self, state: GroupState) -> Iterator[GroupEntry]:
+        """Those of a group, such as its configurations."""
+        for block in state.blocks:
+            if block.kind != WITH_MESSAGES:
+                for index in range(block.first, block.last + 1):
+                    yield GroupEntry(block.kind, self.entries.payload(block, index))
 
     def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
         """Accept and count a record. Returns a description of damage in it, or None."""
-        counts = self.counts.setdefault(file.number, {MESSAGES: 0, ENTRIES: 0})
+        counts = self.counts.setdefault(file.number, {MESSAGES: 0, self._name: 0})
         place = record.body_offset
-        for item in decode_group_record(record, self._recovery.records.name)[1]:
+        for item in decode_group_record(record, self.recovery.records.name)[1]:
             for size in item.sizes:
                 place += CRC_BYTES
-                counts[ENTRIES] += 1
+                counts[self._name] += 1
                 counts[MESSAGES] += self._messages_in(data[place : place + size])
                 place += size
-        return self._recovery.recover(file, data, record)
+        return self.recovery.recover(file, data, record)
 
     def reports(self, oldest_log: int) -> Iterator[FileReport]:
         """The reports of all files, after the log was read. oldest_log: its first file."""
-        self._recovery.end()
-        groups = self._recovery.groups.values()
+        self.recovery.end()
+        groups = self.recovery.groups.values()
         if groups or self._rows.keys:
             problems = self._rows.problems + [
                 f"the member of group {state.group} cannot be used: {state.damage}"
@@ -66,7 +130,12 @@ class GroupsCheck:
                 if state.damage
             ]
             path = self._rows.path if self._rows.keys else self._directory
-            yield FileReport(path, self._disk.size(path), {GROUPS: len(groups)}, problems)
+            yield FileReport(
+                path,
+                self._disk.size(path),
+                {f"members of {self.recovery.records.name}": len(groups)},
+                problems,
+            )
         needed: dict[int, list[Block]] = {}
         for state in groups:
             for block in (*state.blocks, *state.received_blocks):
@@ -92,4 +161,4 @@ class GroupsCheck:
                 if not is_intact(data, offset, size):
                     damaged.append(offset)
         problems = [f"{path} has a damaged entry at offset {offset}" for offset in sorted(damaged)]
-        return FileReport(path, len(data), {MESSAGES: messages, ENTRIES: count}, problems)
+        return FileReport(path, len(data), {MESSAGES: messages, self._name: count}, problems)

@@ -3,17 +3,32 @@
 Damaged log files and segments are rewritten with their intact records; a copy of each is kept in
 `damaged/` in the data directory. Messages that are lost are recorded as gone in a new log file. A
 node can start on a damaged store without a repair, but it then reports the same losses at each
-start. A store without problems is not changed.
+start. A store without problems is not changed. Quorum queues and streams are repaired by
+repair_groups.py and repair_streams.py.
+
+A log file stays as it is if entries of quorum queues are after the damage: they are found by their
+offsets in the file. A start reads around the damage until the log needs the file no longer.
 
 A kill during a repair leaves damage that the next repair finds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from leveret.storage.check.check import LOG, QUEUES, DeclaredIds, StoreReport, check_store
+from leveret.storage.check.check import BODIES, LOG, QUEUES, DeclaredIds, StoreReport, check_store
 from leveret.storage.check.check_segments import FileReport, QueueReport
+from leveret.storage.check.declared_groups import DeclaredGroups, GroupEntry, UnknownGroups
+from leveret.storage.check.kept_originals import KeptOriginals
+from leveret.storage.check.repair_groups import GroupRepair
+from leveret.storage.check.repair_streams import StreamRepair
 from leveret.storage.disk.disk import Disk, StoreError
+from leveret.storage.group_log.group_records import (
+    QUORUM_RECORDS,
+    EncodedItem,
+    encode_group_record,
+)
+from leveret.storage.group_log.group_state import GroupState
 from leveret.storage.log.log_files import log_numbers, log_path, synced_bytes
 from leveret.storage.log.torn_end import torn_from
 from leveret.storage.messages.checksum import crc32
@@ -44,54 +59,127 @@ from leveret.storage.messages.intervals import Intervals
 from leveret.storage.messages.message import StoredBody
 from leveret.storage.segments.segments import segment_path
 
-DAMAGED = "damaged"
-
 Progress = Callable[[int, int], object]
+
+
+class Repaired(NamedTuple):
+    """The result of a repair. files: that were changed. left: the problems that are left.
+
+    advice: what to do about these.
+    """
+
+    files: list[Path]
+    left: list[str]
+    advice: list[str]
 
 
 def repair_store(
     directory: Path,
     declared: DeclaredIds | None = None,
     progress: Progress = lambda done, total: None,
-) -> list[Path]:
-    """Rewrite damaged files; returns their paths. The arguments are those of `check_store`.
+    groups: DeclaredGroups | None = None,
+) -> Repaired:
+    """Rewrite damaged files. The arguments are those of `check_store`.
 
-    Raises StoreError if a file cannot be read, or is of another version.
+    groups: those of declared queues; None if they are not known. Raises StoreError if a file cannot
+    be read, or is of another version.
     """
-    return _Repair(directory, declared, progress).run()
+    return _Repair(directory, declared, progress, groups or UnknownGroups()).run()
 
 
 class _Repair:
-    def __init__(self, directory: Path, declared: DeclaredIds | None, progress: Progress) -> None:
+    def __init__(
+        self, directory: Path, declared: DeclaredIds | None, progress: Progress,
+        groups: DeclaredGroups,
+    ) -> None:  # fmt: skip
         self._directory = directory
         self._declared = declared
         self._progress = progress
         self._disk = Disk()
-        self._repaired: list[Path] = []
+        self._files = KeptOriginals(directory, self._disk)
+        self._declared_groups = groups
 
-    def run(self) -> list[Path]:
+    def run(self) -> Repaired:
         report = self._check()
-        log = self._directory / LOG
-        # Those that are kept for quorum queues stay: other members have their entries.
-        if damaged := [file for file in _damaged(report, ".log") if file.path.parent == log]:
+        if not report.problems:
+            return Repaired([], [], [])
+        damaged = [
+            file
+            for file in _damaged(report, self._directory / LOG)
+            if not self._has_places(report, file.path)
+        ]
+        if damaged:
             for file in damaged:
                 self._rewrite_log(file.path)
             # The rest of the log tells which messages are lost in segments.
             report = self._check()
         queues = {str(queue.state.key): queue for queue in report.queues}
-        for file in _damaged(report, ".segment"):
+        for file in _damaged(report, self._directory / QUEUES):
             self._rewrite_segment(file.path, queues[file.path.parent.name])
-        for file in _damaged(report, ".bodies"):
+        for file in _damaged(report, self._directory / BODIES):
             self._rewrite_header(file.path)
-        if queues:
-            self._record_losses(report)
-        return self._repaired
+        self._mend_streams(report)
+        items = self._mend_groups(report)
+        if queues or items:
+            self._add_log_file(report, items)
+        report = self._check()
+        return Repaired(self._files.repaired, report.problems, list(self._advice(report)))
 
     def _check(self) -> StoreReport:
         report = check_store(self._directory, self._declared, self._progress)
         if report.log is None:
             raise StoreError(report.problems[0])
         return report
+
+    # Groups
+
+    def _has_places(self, report: StoreReport, path: Path) -> bool:
+        """Whether entries of groups are looked for in a log file."""
+        number = int(path.stem)
+        return any(
+            block.file == number
+            for state in report.groups.recovery.groups.values()
+            for block in (*state.blocks, *state.received_blocks)
+        )
+
+    def _mend_groups(self, report: StoreReport) -> list[EncodedItem]:
+        groups = report.groups
+        repair = GroupRepair(self._files, groups.entries)
+        for state in groups.damaged:
+            if self._has_one(state, groups.entries_without_messages(state)):
+                repair.mend(state)
+        return repair.items
+
+    def _mend_streams(self, report: StoreReport) -> None:
+        for state, stream in report.streams.found:
+            if stream.has_problems:
+                StreamRepair(
+                    self._files, stream, has_one_member=self._has_one(state, stream.own_entries),
+                    snapshot_index=state.snapshot.index,
+                ).run()  # fmt: skip
+
+    def _has_one(self, state: GroupState, entries: Iterable[GroupEntry]) -> bool:
+        return self._declared_groups.has_one_member(state.group, state.configuration, entries)
+
+    def _advice(self, report: StoreReport) -> Iterator[str]:
+        """What to do about each group that still has problems."""
+        for state in report.groups.damaged:
+            entries = report.groups.entries_without_messages(state)
+            yield self._advice_for(state, entries, "when it finds the damage")
+        for state, stream in report.streams.found:
+            if state.damage or stream.has_problems:
+                when = f"if {stream.directory} is deleted before"
+                yield self._advice_for(state, stream.own_entries, when)
+
+    def _advice_for(self, state: GroupState, entries: Iterable[GroupEntry], when: str) -> str:
+        name = self._declared_groups.name(state.group)
+        if self._has_one(state, entries):
+            return (
+                f"{name} has no other member: restore the data directory from a copy, or start the "
+                "node, delete it and declare it again"
+            )
+        start = f"{name} has other members: start this node, which gets a new one from these"
+        return start if state.damage else f"{start} {when}"
 
     # The log
 
@@ -118,10 +206,11 @@ class _Repair:
         except FormatError:
             # This file is damaged too, and is rewritten next.
             return
-        self._write(path, encode_file_header(LOG_MAGIC, int(path.stem), header.oldest), False)
+        header_bytes = encode_file_header(LOG_MAGIC, int(path.stem), header.oldest)
+        self._files.write(path, header_bytes, is_new=False)
 
-    def _record_losses(self, report: StoreReport) -> None:
-        """Write STATEs of damaged queues to a new log file: lost messages are gone."""
+    def _add_log_file(self, report: StoreReport, items: list[EncodedItem]) -> None:
+        """Write STATEs of damaged queues to a new log file: lost messages are gone. And items."""
         reader = report.log
         assert reader is not None, "without the log no queue is checked"
         number = reader.next_number
@@ -130,14 +219,18 @@ class _Repair:
         for state, lost in report.queues:
             tail = segment_path(self._directory / QUEUES / str(state.key), state.tail_number)
             changed = state._replace(segment_bytes=UNCOUNTED)
-            if tail in self._repaired:
+            if tail in self._files.repaired:
                 changed = changed._replace(tail_bytes=self._disk.size(tail))
             records.append(encode_state(changed, [lost]))
+        if items:
+            number_of_record = report.groups.recovery.number
+            pieces, _ = encode_group_record(QUORUM_RECORDS, number_of_record, items)
+            records += [piece for piece in pieces if isinstance(piece, bytes)]
         if reader.was_closed:
             records.append(encode_record(CLOSED, b""))
         path = log_path(self._directory / LOG, number)
         header = encode_file_header(LOG_MAGIC, number, oldest)
-        self._write_and_rename(path, header + b"".join(records))
+        self._files.replace(path, header + b"".join(records))
 
     # Segments and bodies
 
@@ -159,43 +252,22 @@ class _Repair:
     def _rewrite_header(self, path: Path) -> None:
         """Rewrite the header of a file of bodies: no message is lost with it."""
         _refuse_other_versions(path, self._disk.read(path, 0, FILE_HEADER_BYTES), BODIES_MAGIC)
-        self._write(path, encode_file_header(BODIES_MAGIC, int(path.stem)), False)
-        self._repaired.append(path)
-
-    # Files
+        self._files.keep(path)
+        self._files.write(path, encode_file_header(BODIES_MAGIC, int(path.stem)), is_new=False)
 
     def _replace(self, path: Path, magic: bytes, records: bytes) -> None:
-        """Copy a file to `damaged/`, and replace it by these records."""
-        data = self._disk.read_all(path)
-        header = _refuse_other_versions(path, data, magic)
-        aside = self._directory / DAMAGED / path.relative_to(self._directory)
-        self._disk.make_directory(aside.parent)
-        self._write(aside, data, True)
-        self._write_and_rename(path, encode_file_header(magic, int(path.stem), header) + records)
-        self._repaired.append(path)
-
-    def _write_and_rename(self, path: Path, data: bytes) -> None:
-        new = path.with_suffix(".new")
-        self._write(new, data, True)
-        self._disk.rename(new, path)
-        self._disk.sync_directory(path.parent)
-
-    def _write(self, path: Path, data: bytes, is_new: bool) -> None:
-        descriptor = self._disk.create(path) if is_new else self._disk.open(path)
-        try:
-            self._disk.write(descriptor, path, data, 0)
-            self._disk.sync(descriptor, path)
-        finally:
-            self._disk.close(descriptor)
-        self._disk.sync_directory(path.parent)
+        """Replace a file by these records."""
+        header = _refuse_other_versions(path, self._disk.read(path, 0, FILE_HEADER_BYTES), magic)
+        self._files.keep(path)
+        self._files.replace(path, encode_file_header(magic, int(path.stem), header) + records)
 
 
-def _damaged(report: StoreReport, suffix: str) -> list[FileReport]:
-    """The files of a kind that exist and have problems."""
+def _damaged(report: StoreReport, directory: Path) -> list[FileReport]:
+    """The files below a directory that exist and have problems."""
     return [
         file
         for file in report.files
-        if file.problems and file.path.suffix == suffix and file.path.exists()
+        if file.problems and file.path.is_relative_to(directory) and file.path.is_file()
     ]
 
 

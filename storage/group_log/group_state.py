@@ -204,15 +204,20 @@ class GroupState:
         """Why the entries that a restart found cannot be used; empty if they can."""
         if self.discarded > self.snapshot.index:
             return f"its snapshot at entry {self.discarded} is missing"
+        index, reason = self.first_damaged()
+        return reason if index else ""
+
+    def first_damaged(self) -> tuple[int, str]:
+        """The first entry that is missing or damaged, and what it is; 0 if all can be used."""
         following = self.discarded + 1
         for run in self.runs():
             if run.first != following:
-                return f"entries {following} to {run.first - 1} are missing"
+                return following, f"entries {following} to {run.first - 1} are missing"
             following = run.first + run.count
         bad = [index for index in sorted(self.bad) if index > self.discarded]
         if bad and block_of(self.blocks, bad[0]) is not None:
-            return f"entry {bad[0]} does not match its checksum"
-        return ""
+            return bad[0], f"entry {bad[0]} does not match its checksum"
+        return 0, ""
 
     def needed(self, discarded: int, live: Runs | None) -> list[Block]:
         """The blocks that are needed if the entries through an index are discarded."""

@@ -101,21 +101,10 @@ class StreamEntries(GroupLog):
         if stream is None:
             return "the files of the stream are missing"
         log, index = stream.log, state.snapshot.index
-        if log.first_entry > index + 1:
-            return f"entries {index + 1} to {log.first_entry - 1} are missing"
-        try:
-            if log.last_entry < index and self._head_of(group).first_entry != index + 1:
-                return f"entries {log.last_entry + 1} to {index} are missing"
-        except StoreError as error:
-            return str(error)
-        return ""
+        return damage_of(index, log.first_entry, log.last_entry, self._stored_of(group))
 
-    def _head_of(self, group: int) -> SegmentHead:
-        """The head in the snapshot of a group. Raises StoreError."""
-        try:
-            return decode_state(self._stored_state(group)).head
-        except StateError as error:
-            raise StoreError(str(error)) from error
+    def _stored_of(self, group: int) -> Callable[[], bytes]:
+        return lambda: self._stored_state(group)
 
     def found_runs(self, state: GroupState) -> list[FoundRun]:
         """The entries that a restart has found."""
@@ -186,7 +175,7 @@ class StreamEntries(GroupLog):
 
     def reset(self, group: int, snapshot: SnapshotName) -> None:
         """Let the log begin after the snapshot, which is on disk. Raises StoreError."""
-        head = self._head_of(group)
+        head = head_in(self._stored_of(group))
         assert head.first_entry == snapshot.index + 1, "the snapshot came from another member"
         self._log_of(group).reset(head)
         self._has_chunks.add(group)
@@ -245,3 +234,27 @@ def payload_of(chunk: bytes) -> bytes:
     """The payload of the entry that is in a chunk."""
     head = read_head(chunk)
     return chunk if head.kind < OF_GROUP else entries_of(chunk, head)
+
+
+def head_in(stored: Callable[[], bytes]) -> SegmentHead:
+    """The head in a state that is read now. Raises StoreError."""
+    try:
+        return decode_state(stored()).head
+    except StateError as error:
+        raise StoreError(str(error)) from error
+
+
+def damage_of(index: int, first: int, last: int, stored: Callable[[], bytes]) -> str:
+    """Why a log cannot be used with the snapshot of its group; empty if it can.
+
+    index: the last entry that the snapshot covers. first, last: the entries of the log. stored:
+    reads the state in the snapshot.
+    """
+    if first > index + 1:
+        return f"entries {index + 1} to {first - 1} are missing"
+    try:
+        if last < index and head_in(stored).first_entry != index + 1:
+            return f"entries {last + 1} to {index} are missing"
+    except StoreError as error:
+        return str(error)
+    return ""

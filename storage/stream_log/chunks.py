@@ -21,6 +21,7 @@ OF_GROUP: Final = 16
 """The types from here on have no messages. What is above it is the kind of a group's entry."""
 
 HEAD_BYTES: Final = 48
+CHUNK_BYTES_MIN: Final = HEAD_BYTES + 4
 CHUNK_BYTES_MAX: Final = 1 << 30
 """No chunk is larger, so a larger size is damage."""
 _HEAD = Struct(">BBHIqQQIIIB3x")

@@ -113,7 +113,7 @@ def _finish_changes(directory: Path, disk: Disk) -> None:
 
 def _whole_head(path: Path, disk: Disk) -> SegmentHead | None:
     try:
-        return _read_head(path, disk)
+        return read_segment_head(path, disk)
     except SegmentHeadError:
         return None
 
@@ -129,7 +129,7 @@ def _paths(directory: Path, disk: Disk) -> list[SegmentPaths]:
 
 def _found(directory: Path, paths: SegmentPaths, disk: Disk) -> _Found:
     try:
-        head = _read_head(paths.segment, disk)
+        head = read_segment_head(paths.segment, disk)
     except SegmentHeadError as error:
         raise StreamDamaged(f"{paths.segment}: {error}") from error
     size = len(encode_head(head))
@@ -137,7 +137,8 @@ def _found(directory: Path, paths: SegmentPaths, disk: Disk) -> _Found:
     return _Found(segment, head)
 
 
-def _read_head(path: Path, disk: Disk) -> SegmentHead:
+def read_segment_head(path: Path, disk: Disk) -> SegmentHead:
+    """The head of a segment. Raises SegmentHeadError, StoreError."""
     size = size_of_head(disk.read(path, 0, FIXED_BYTES))
     return decode_head(disk.read(path, 0, size))
 
@@ -170,12 +171,14 @@ def _recover_end(last: _Found, runs: list[EntryRun], disk: Disk) -> int:
     """Find the chunks of the last segment, and cut off what is torn. Returns the next offset."""
     segment = last.segment
     data = disk.read_all(segment.paths.index) if disk.size(segment.paths.index) else b""
-    known = _records_before_last_batch(data, segment.head_bytes, last.head.first_offset)
+    known = records_before_last_batch(data, segment.head_bytes, last.head.first_offset)
     place, offset = segment.head_bytes, last.head.first_offset
     if known < len(data) // RECORD_BYTES:
         begin = decode_record(data, known)
         if known:
             place, offset = begin.place, begin.offset
+    if disk.size(segment.paths.segment) < place:
+        raise StreamDamaged(f"{segment.paths.segment} ends before offset {place}")
     scanned, end = _scan(segment, place, offset, disk)
     _cut_off(segment, end, disk)
     _write_index(segment.paths, known, scanned, disk)
@@ -194,7 +197,7 @@ def _recover_end(last: _Found, runs: list[EntryRun], disk: Disk) -> int:
     return read_head(disk.read(segment.paths.segment, record.place, HEAD_BYTES)).next_offset
 
 
-def _records_before_last_batch(data: bytes, place: int, offset: int) -> int:
+def records_before_last_batch(data: bytes, place: int, offset: int) -> int:
     """How many records of an index are of chunks that are known to have been synced.
 
     place, offset: where the first chunk of the segment begins. Records after one that cannot
@@ -222,7 +225,7 @@ def _scan(segment: Segment, place: int, offset: int, disk: Disk) -> tuple[list[I
         try:
             head = check_chunk(data, place - begin)
         except ChunkError:
-            begin, data = place, _read_more(path, place, disk)
+            begin, data = place, read_part(path, place, disk)
             try:
                 head = check_chunk(data)
             except ChunkError:
@@ -235,7 +238,7 @@ def _scan(segment: Segment, place: int, offset: int, disk: Disk) -> tuple[list[I
         offset = head.next_offset
 
 
-def _read_more(path: Path, place: int, disk: Disk) -> bytes:
+def read_part(path: Path, place: int, disk: Disk) -> bytes:
     """A large part of a segment from a place on, and at least the whole chunk at this place."""
     data = disk.read(path, place, SCANNED_BYTES)
     try:

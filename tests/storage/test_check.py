@@ -59,7 +59,7 @@ async def test_a_damaged_body_in_the_message_store_is_found(tmp_path):
         data = path.read_bytes()
         path.write_bytes(data[:40] + bytes(byte ^ 255 for byte in data[40:]))
     assert any(".bodies" in problem for problem in problems(tmp_path))
-    assert repair_store(tmp_path)
+    assert repair_store(tmp_path).files
     assert problems(tmp_path) == []
 
 

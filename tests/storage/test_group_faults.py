@@ -8,6 +8,7 @@ import pytest
 
 from leveret.storage.check.check import check_store
 from leveret.storage.check.check_segments import MESSAGES
+from leveret.storage.check.repair import repair_store
 from leveret.storage.disk.disk import Disk, StoreError
 from leveret.storage.group_log.entry_reader import EntryDamaged
 from leveret.storage.group_log.kept_files import kept_numbers
@@ -209,3 +210,95 @@ async def test_a_new_member_takes_the_place_of_a_damaged_one(tmp_path):
     node = GroupNode(tmp_path, Disk())
     assert node.views() == {1: ("a/2", 0, "", {1: b"from the start"})}
     await node.stop()
+
+
+# Repair
+
+
+class Declared:
+    """Declarations of groups. alone: those with one member."""
+
+    def __init__(self, *alone):
+        self.alone = alone
+
+    def name(self, group):
+        return f"group {group}"
+
+    def has_one_member(self, group, configuration, entries):
+        assert configuration == b"configuration"
+        assert list(entries) == []
+        return group in self.alone
+
+
+async def numbered_entries(directory, covered=0):
+    """Ten entries of each of two groups; a snapshot covers the first ones."""
+    node = GroupNode(directory, file_bytes_max=1 << 20)
+    for group in (1, 2):
+        node.create(group)
+    for number in range(1, 11):
+        for group in (1, 2):
+            node.append(group, b"group %d entry %d." % (group, number))
+        await node.sync()
+        if number == covered:
+            for group in (1, 2):
+                node.apply(group)
+                node.settle(group, range(1, covered + 1))
+            await node.store.rounds.free_space([1, 2])
+    await node.stop()
+
+
+async def entries_after(directory):
+    """The entries of each group that can be used."""
+    assert check_store(directory).problems == []
+    node = GroupNode(directory)
+    found = {group: set(view[3]) for group, view in node.views().items()}
+    node.check_reading()
+    await node.stop()
+    return found
+
+
+async def test_the_entries_of_a_single_member_before_the_damage_are_kept(tmp_path):
+    await numbered_entries(tmp_path)
+    path = tmp_path / "log" / "0000000001.log"
+    damage(path, b"group 1 entry 7.")
+    damaged = path.read_bytes()
+    files, left, advice = repair_store(tmp_path, groups=Declared(1, 2))
+    assert (files, left, advice) == ([path], [], [])
+    assert (tmp_path / "damaged" / "log" / path.name).read_bytes() == damaged
+    assert await entries_after(tmp_path) == {1: set(range(1, 7)), 2: set(range(1, 11))}
+
+
+async def test_a_member_with_other_members_is_left_to_them(tmp_path):
+    await numbered_entries(tmp_path)
+    path = tmp_path / "log" / "0000000001.log"
+    damage(path, b"group 1 entry 7.")
+    before = path.read_bytes()
+    files, left, advice = repair_store(tmp_path, groups=Declared(2))
+    assert files == []
+    assert path.read_bytes() == before
+    assert any("group 1 cannot be used: entry 7 does not match" in one for one in left)
+    assert advice == ["group 1 has other members: start this node, which gets a new one from these"]
+
+
+async def test_a_damaged_body_of_a_single_member_stays_and_the_report_says_what_to_do(tmp_path):
+    node = await filled(tmp_path)
+    number = kept_numbers(node.disk, tmp_path / "quorum")[0]
+    await node.stop()
+    path = tmp_path / "quorum" / f"{number:010d}.log"
+    damage(path, b"group 1")
+    files, (problem,), (advice,) = repair_store(tmp_path, groups=Declared(1, 2))
+    assert files == []
+    assert f"{path} has a damaged entry at offset" in problem
+    assert advice.startswith("group 1 has no other member: restore the data directory from a copy")
+
+
+async def test_a_repair_of_the_log_leaves_entries_where_they_are(tmp_path):
+    """Rows refer to entries by their offsets in the log."""
+    await numbered_entries(tmp_path, covered=5)
+    (path, *_) = sorted((tmp_path / "log").glob("*.log"))
+    data = path.read_bytes()
+    begin = data.index(b"group 2 entry 3.")
+    assert data.index(b"group 1 entry 9.") > begin
+    path.write_bytes(data[:50] + b"########" + data[58:])
+    repair_store(tmp_path, groups=Declared())
+    assert path.read_bytes()[begin:] == data[begin:]

@@ -7,7 +7,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leveret.storage.disk.disk import STREAM_POINTS
+from leveret.storage.check.check_streams import StreamCheck
+from leveret.storage.disk.disk import STREAM_POINTS, Disk
 from leveret.storage.stream_log.segment_heads import SegmentHead
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
 from tests.unit.storage.stream_log.stream_under_test import StreamUnderTest
@@ -144,13 +145,21 @@ class Life:
         else:
             self.stream.disk.dies_at((point, times))
 
+    def check(self):
+        """A check of the files finds nothing, whatever the cut has left."""
+        if self.directory.exists():
+            check = StreamCheck(Disk(), self.directory)
+            assert not check.has_problems, [file for file in check.files if file.problems]
+
     def restart(self):
         self.stream.disk.cut()
+        self.check()
         point = self.chance.choice(STREAM_POINTS), 1
         try:
             self.stream.use(PowerCutDisk(self.chance, point))
         except PowerIsOff:
             self.stream.disk.cut()
+            self.check()
             self.stream.use(PowerCutDisk(self.chance))
         self.stream.log.segment_bytes = SEGMENT_BYTES
         found = self.found()

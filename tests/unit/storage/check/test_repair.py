@@ -41,7 +41,7 @@ def test_a_store_without_problems_is_not_changed(tmp_path):
     segment(tmp_path, messages, b"not counted")
     bodies(tmp_path, 1, b"body")
     before = files(tmp_path)
-    assert repair_store(tmp_path) == []
+    assert repair_store(tmp_path).files == []
     assert files(tmp_path) == before
 
 
@@ -50,7 +50,7 @@ def test_intact_messages_and_a_copy_are_kept_and_the_loss_is_recorded(tmp_path):
     log(tmp_path, 1, state(3, there), CLOSED_RECORD)
     path = segment(tmp_path, there)
     damaged = path.read_bytes()
-    assert repair_store(tmp_path) == [path]
+    assert repair_store(tmp_path).files == [path]
     assert path.read_bytes()[40:] == run(b"good") + run(b"fine", position=2)
     copy = tmp_path / "damaged" / path.relative_to(tmp_path)
     assert copy.read_bytes() == damaged
@@ -64,7 +64,7 @@ def test_messages_whose_bodies_are_lost_are_left_out(tmp_path):
     log(tmp_path, 1, state(3, messages))
     path = segment(tmp_path, messages)
     bodies(tmp_path, 1, b"bodymore")
-    assert repair_store(tmp_path) == [path]
+    assert repair_store(tmp_path).files == [path]
     found = [decode_run(one.head) for one in read_records(path.read_bytes(), FILE_HEADER_BYTES)]
     assert [(one.targets, one.stored) for one in found] == [
         ([(256, 0)], (1, 40)),
@@ -76,7 +76,7 @@ def test_messages_whose_bodies_are_lost_are_left_out(tmp_path):
 def test_a_missing_segment_is_recorded(tmp_path):
     log(tmp_path, 1, state(3, b""))
     assert problems(tmp_path)
-    assert repair_store(tmp_path) == []
+    assert repair_store(tmp_path).files == []
     assert problems(tmp_path) == []
 
 
@@ -97,7 +97,7 @@ def test_a_damaged_header_of_bodies_is_written_again(tmp_path):
     path = bodies(tmp_path, 1, b"body")
     before = path.read_bytes()
     path.write_bytes(before[:20] + b"?" + before[21:])
-    assert repair_store(tmp_path) == [path]
+    assert repair_store(tmp_path).files == [path]
     assert problems(tmp_path) == []
     assert path.read_bytes()[40:] == b"body"
 
@@ -105,7 +105,7 @@ def test_a_damaged_header_of_bodies_is_written_again(tmp_path):
 def test_a_repaired_log_file_is_not_said_to_be_longer(tmp_path):
     path = log(tmp_path, 1, b"garbage", run(b"a"))
     following = log(tmp_path, 2, run(b"b"), previous=path.stat().st_size)
-    assert repair_store(tmp_path) == [path]
+    assert repair_store(tmp_path).files == [path]
     assert decode_file_header(following.read_bytes(), LOG_MAGIC).previous_bytes == 0
     assert problems(tmp_path) == []
 
@@ -114,7 +114,7 @@ def test_a_torn_end_of_the_log_stays_torn(tmp_path):
     """A STATE after a gap in the last batch does not count, and must not count after a repair."""
     last_batch = encode_oldest(1) + run(b"b")[:-9] + state(5, b"")
     path = log(tmp_path, 1, encode_oldest(1), b"garbage", run(b"a"), last_batch)
-    assert repair_store(tmp_path) == [path]
+    assert repair_store(tmp_path).files == [path]
     assert path.read_bytes().endswith(run(b"a") + last_batch)
     assert problems(tmp_path) == []
 
@@ -131,7 +131,7 @@ def test_a_message_lost_from_a_run_leaves_the_others_their_numbers(tmp_path):
     found = [b"first", b"second", b"third"]
     head = encode_run(0, 1, [(256, 10)], b"\1x\1k", b"\0\0", found, number=77)
     path = log(tmp_path, 1, head + b"firstSECONDthird" + encode_oldest(1))
-    assert repair_store(tmp_path) == [path]
+    assert repair_store(tmp_path).files == [path]
     records = read_records(path.read_bytes(), FILE_HEADER_BYTES)
     runs = [decode_run(record.head) for record in records if record.kind == RUN]
     assert [(one.number, one.targets) for one in runs] == [(77, [(256, 10)]), (79, [(256, 12)])]

@@ -81,10 +81,11 @@ class StreamUnderTest:
         for chunk in self.chunks():
             head = check_chunk(chunk)
             entries, offset = entries_of(chunk, head), head.offset
-            while entries:
+            for _ in range(head.entry_count):
                 size = int.from_bytes(entries[:4], "big")
                 found[offset] = entries[4 : 4 + size]
                 entries, offset = entries[4 + size :], offset + 1
+            assert not entries
         return found
 
     def runs(self):

@@ -64,6 +64,13 @@ def test_a_segment_that_ends_in_the_last_batch(stream, missing):
     assert stream.restart().messages() == numbered(left + 1)
 
 
+def test_a_segment_that_ends_before_the_last_batch_is_damaged(stream):
+    segment, _ = files(stream)
+    cut(segment, segment.stat().st_size - 200)
+    with pytest.raises(StreamDamaged, match=r"\.segment ends before offset \d+"):
+        stream.restart()
+
+
 @pytest.mark.parametrize("lost", range(TORN))
 def test_a_hole_in_the_last_batch_ends_the_log(stream, lost):
     segment, _ = files(stream)
