@@ -47,7 +47,7 @@ COPIED_BYTES_MAX: Final = 16 * 1024
 NUMBER_MAX: Final = 1 << 62
 
 
-class Head:
+class MessageHead:
     """The beginning of a message."""
 
     __slots__ = ("identity", "kind", "origin", "target", "version")
@@ -82,7 +82,7 @@ class MessageWriter:
 
     __slots__ = ("_pieces", "_writer", "size")
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: MessageHead) -> None:
         writer = BytesWriter()
         writer.append(head.kind)
         write_i64_le(writer, head.identity)
@@ -119,7 +119,7 @@ class MessageWriter:
         return tuple(self._pieces)
 
 
-def write_join(head: Head, incarnation: int, number: int) -> tuple[bytes, ...]:
+def write_join(head: MessageHead, incarnation: int, number: int) -> tuple[bytes, ...]:
     """A request for a member to be added."""
     writer = BytesWriter()
     write_i64_le(writer, incarnation)
@@ -127,7 +127,7 @@ def write_join(head: Head, incarnation: int, number: int) -> tuple[bytes, ...]:
     return (*MessageWriter(head).end(), writer.getvalue())
 
 
-def read_head(message: bytes) -> Head:
+def read_head(message: bytes) -> MessageHead:
     """The beginning of a message. Raises ValueError."""
     if len(message) < HEAD_BYTES:
         raise ValueError(
@@ -137,7 +137,7 @@ def read_head(message: bytes) -> Head:
     kind = message[0]
     if not ACTIVITY <= kind <= JOIN:
         raise ValueError(f"a message of a ring is of the unknown kind {kind}")
-    return Head(
+    return MessageHead(
         kind,
         read_i64_le(message, 1),
         read_i64_le(message, 9),
@@ -185,7 +185,7 @@ def read_progress(message: bytes) -> list[SenderProgress]:
     return read
 
 
-def check_body(head: Head, message: bytes) -> None:
+def check_body(head: MessageHead, message: bytes) -> None:
     """Check the body of a message. Raises ValueError."""
     if head.kind == JOIN:
         read_join(message)

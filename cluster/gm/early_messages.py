@@ -5,7 +5,7 @@ neighbour keeps all broadcasts that are not acknowledged. Later messages of the 
 same version or a newer one, so they are not processed before that catch-up either.
 """
 
-from leveret.cluster.gm.activity import CATCH_UP_END, Head
+from leveret.cluster.gm.activity import CATCH_UP_END, MessageHead
 
 WAITING_BYTES_MAX = 64 * 1024 * 1024
 """A few seconds of a fast publisher, or its whole window of unconfirmed messages."""
@@ -20,7 +20,7 @@ class EarlyMessages:
     __slots__ = ("_bytes_max", "_waiting", "_waiting_bytes", "lost_from", "lost_through")
 
     def __init__(self, bytes_max: int) -> None:
-        self._waiting: list[tuple[str, Head, bytes]] = []
+        self._waiting: list[tuple[str, MessageHead, bytes]] = []
         self._waiting_bytes = 0
         self._bytes_max = bytes_max
         self.lost_from = self.lost_through = 0
@@ -33,7 +33,7 @@ class EarlyMessages:
         """The waiting messages, with the nodes that sent them."""
         return [(node, message) for node, _, message in self._waiting]
 
-    def add(self, node: str, head: Head, message: bytes) -> None:
+    def add(self, node: str, head: MessageHead, message: bytes) -> None:
         """Keep a message of a node; above the limit keep only requests."""
         self._waiting.append((node, head, message))
         self._waiting_bytes += len(message)
@@ -47,7 +47,7 @@ class EarlyMessages:
             self.lost_through = max(self.lost_through, *lost)
         self._keep([one for one in self._waiting if one[1].kind > CATCH_UP_END])
 
-    def _keep(self, waiting: list[tuple[str, Head, bytes]]) -> None:
+    def _keep(self, waiting: list[tuple[str, MessageHead, bytes]]) -> None:
         self._waiting = waiting
         self._waiting_bytes = sum([len(message) for _, _, message in waiting])
 
@@ -56,7 +56,7 @@ class EarlyMessages:
         if version >= self.lost_through:
             self.lost_from = self.lost_through = 0
 
-    def take(self, version: int) -> list[tuple[str, Head, bytes]]:
+    def take(self, version: int) -> list[tuple[str, MessageHead, bytes]]:
         """Take out the messages that wait for no record newer than this version."""
         taken = [one for one in self._waiting if one[1].version <= version]
         self._keep([one for one in self._waiting if one[1].version > version])

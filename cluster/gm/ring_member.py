@@ -47,7 +47,7 @@ from leveret.cluster.gm.activity import (
     CATCH_UP_WANTED,
     HEAD_BYTES,
     JOIN,
-    Head,
+    MessageHead,
     MessageWriter,
     SenderProgress,
     check_body,
@@ -179,7 +179,7 @@ class RingMember:
         group = self._group
         assert group is not None
         return MessageWriter(
-            Head(kind, group.identity, self._version, self._place_id, target.place_id)
+            MessageHead(kind, group.identity, self._version, self._place_id, target.place_id)
         )
 
     def _send_news(self, right: Place) -> list[Output]:
@@ -246,7 +246,7 @@ class RingMember:
             return []
         return self._take(node, head, message)
 
-    def _take(self, node: str, head: Head, message: bytes) -> list[Output]:
+    def _take(self, node: str, head: MessageHead, message: bytes) -> list[Output]:
         place = self._place
         if place is None or head.target != self._place_id:
             return []
@@ -345,7 +345,7 @@ class RingMember:
             return []
         place = places[-1]
         self._asked = place.member
-        head = Head(JOIN, group.identity, group.version, 0, place.place_id)
+        head = MessageHead(JOIN, group.identity, group.version, 0, place.place_id)
         pieces = write_join(head, self.member.incarnation, self.member.number)
         return [Send(place.member, pieces)]
 

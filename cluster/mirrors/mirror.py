@@ -44,7 +44,7 @@ from leveret.cluster.mirrors.decisions import (
     Range,
 )
 from leveret.cluster.mirrors.mirror_messages import MirrorDiffers, MirrorMessages
-from leveret.cluster.mirrors.senders import Senders
+from leveret.cluster.mirrors.senders import ContentSenders
 from leveret.cluster.remote_queues.message_runs import RunReader
 from leveret.storage.contract.backing_queue import BackingQueue, BeingRead, Unreadable
 from leveret.storage.messages.addresses import Addresses
@@ -120,7 +120,7 @@ class Mirror:
         self._host = host
         self._addresses = addresses
         self._wall_offset_ms = wall_offset_ms
-        self.senders = Senders()
+        self.senders = ContentSenders()
         self.messages: MirrorMessages | None = None
         self._turns: deque[tuple[int, list[Decision]]] = deque()
         self._at = 0

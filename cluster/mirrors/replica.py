@@ -167,7 +167,7 @@ class Replica(Flushable):
             match output:
                 case steps.LogText():
                     self._log(logging.INFO, output.text)
-                case steps.SubmitChange():
+                case steps.RequestChange():
                     self.submit(output.change)
                 case steps.PassOnEarly():
                     self._pass_on_early()

@@ -48,7 +48,7 @@ class LogText(msgspec.Struct, frozen=True):
     text: str
 
 
-class SubmitChange(msgspec.Struct, frozen=True):
+class RequestChange(msgspec.Struct, frozen=True):
     """Submit a change of the ring, again and again until it is made or refused."""
 
     change: Change
@@ -149,7 +149,7 @@ class ContinueAlone(msgspec.Struct, frozen=True):
 
 
 Output: TypeAlias = (
-    LogText | SubmitChange | PassOnEarly | EndMember | Demote | LeadWithCopy | BeginMirror
+    LogText | RequestChange | PassOnEarly | EndMember | Demote | LeadWithCopy | BeginMirror
     | BeginRing | ChangeRing | OpenCopy | GiveUpCopy | WhenStable | DeleteCopy | SetMembers
     | BroadcastMark | PromoteMirror | OpenHere | Follow | LeaveLeader | Await | ContinueAlone
 )  # fmt: skip
@@ -262,7 +262,7 @@ class ReplicaSteps:
             self._become(Role.MIRROR)
             outputs += GiveUpCopy(), BeginMirror(place.place_id, storage_id)
         else:
-            return [SubmitChange(Died((member,), member))]
+            return [RequestChange(Died((member,), member))]
         self.member = member
         outputs.append(BeginRing(member))
         return outputs

@@ -19,7 +19,7 @@ from leveret.broker.queues.contract.publication import Publication
 from leveret.storage.messages.intervals import NO_POSITION, Intervals
 
 
-class Sender:
+class ContentSender:
     """The contents of one sender.
 
     runs: the undecided ones. decided: decisions have named all numbers below. begin, arrived: the
@@ -48,19 +48,19 @@ class Sender:
 NO_RUNS: Final[list[Publication]] = []
 
 
-class Senders:
+class ContentSenders:
     """All senders to one queue. bytes_held: the bytes of the bodies of undecided contents."""
 
     __slots__ = ("_senders", "bytes_held")
 
     def __init__(self) -> None:
-        self._senders: dict[int, Sender] = {}
+        self._senders: dict[int, ContentSender] = {}
         self.bytes_held = 0
 
-    def _sender(self, number: int) -> Sender:
+    def _sender(self, number: int) -> ContentSender:
         sender = self._senders.get(number)
         if sender is None:
-            sender = self._senders[number] = Sender()
+            sender = self._senders[number] = ContentSender()
         return sender
 
     # From the senders
@@ -97,7 +97,7 @@ class Senders:
             sender.runs.append(part)
             self.bytes_held += part.body_bytes
 
-    def _wanted(self, sender: Sender, run: Publication) -> list[Publication]:
+    def _wanted(self, sender: ContentSender, run: Publication) -> list[Publication]:
         """The parts of a run that decisions have not refused, voided, or named before."""
         if sender.decided <= run.number and run.end <= sender.end:
             return [run]

@@ -23,8 +23,8 @@ from leveret.storage.messages.formats import (
     Damage,
     FormatError,
     Record,
-    Run,
-    State,
+    RunRecord,
+    StateRecord,
     VersionError,
     decode_file_header,
     decode_run,
@@ -57,7 +57,7 @@ def unneeded(disk: Disk, path: Path) -> FileReport:
 class QueueReport(NamedTuple):
     """A queue with damaged segments. state: the one for a restart. lost: positions of messages."""
 
-    state: State
+    state: StateRecord
     lost: Intervals
 
 
@@ -131,8 +131,8 @@ def check_queue(
 
 def _lost_state(
     disk: Disk, directory: Path, key: int, found: FoundQueue, numbers: list[int]
-) -> State | None:
-    def runs() -> Iterator[tuple[int, Run]]:
+) -> StateRecord | None:
+    def runs() -> Iterator[tuple[int, RunRecord]]:
         for number in numbers:
             data = disk.read_all(segment_path(directory, number))
             for record in read_records(data, FILE_HEADER_BYTES):
@@ -146,7 +146,9 @@ def _lost_state(
 class _QueueCheck:
     """Checks the segments of one queue. lost: positions of messages that are lost."""
 
-    def __init__(self, disk: Disk, bodies: BodiesCheck, directory: Path, state: State) -> None:
+    def __init__(
+        self, disk: Disk, bodies: BodiesCheck, directory: Path, state: StateRecord
+    ) -> None:
         self._disk = disk
         self._bodies = bodies
         self._directory = directory
@@ -189,7 +191,7 @@ class _QueueCheck:
             problems.append(f"{absent} of its messages are not in it")
         return FileReport(path, size, {MESSAGES: count}, problems)
 
-    def _problems_of(self, run: Run, data: bytes, offset: int) -> Iterator[str]:
+    def _problems_of(self, run: RunRecord, data: bytes, offset: int) -> Iterator[str]:
         """The damage to each message of a run that a restart would deliver."""
         if not run.flags & PERSISTENT:
             return

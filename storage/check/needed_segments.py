@@ -15,14 +15,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from leveret.storage.disk.disk import Disk
-from leveret.storage.messages.formats import PERSISTENT, UNCOUNTED, Run, State
+from leveret.storage.messages.formats import PERSISTENT, UNCOUNTED, RunRecord, StateRecord
 from leveret.storage.messages.intervals import Intervals
 from leveret.storage.queue.queue_recovery import FoundQueue
 from leveret.storage.segments.ledger import positions_of, segment_number
 from leveret.storage.segments.segments import segment_path
 
 
-def with_last_segment(disk: Disk, directory: Path, state: State) -> State:
+def with_last_segment(disk: Disk, directory: Path, state: StateRecord) -> StateRecord:
     """The STATE; its last segment is at most that of the last message that it counts in segments.
 
     A correct checksum does not prove that the numbers in a record are correct: it may be forged,
@@ -35,7 +35,7 @@ def with_last_segment(disk: Disk, directory: Path, state: State) -> State:
     return state._replace(tail_number=last, tail_bytes=size)
 
 
-def is_needed(state: State, number: int) -> bool:
+def is_needed(state: StateRecord, number: int) -> bool:
     """Whether the segment may have messages that the STATE counts and that are not gone."""
     start, end = positions_of(number)
     is_done = end <= state.flushed_to and state.gone.covers(start, end)
@@ -43,8 +43,8 @@ def is_needed(state: State, number: int) -> bool:
 
 
 def state_of_segments(
-    key: int, found: FoundQueue, runs: Iterable[tuple[int, Run]], tail: tuple[int, int]
-) -> State | None:
+    key: int, found: FoundQueue, runs: Iterable[tuple[int, RunRecord]], tail: tuple[int, int]
+) -> StateRecord | None:
     """The STATE that a queue has lost; None if the log never had one.
 
     Without a STATE the log has all messages of the segments, so these are not needed. If any is
@@ -69,4 +69,4 @@ def state_of_segments(
         return None
     gone = Intervals(there.gaps(0, there.end))
     fetched_to = max(found.fetched_to, there.end)
-    return State(key, there.end, fetched_to, UNCOUNTED, *tail, True, sorted(transient), gone)
+    return StateRecord(key, there.end, fetched_to, UNCOUNTED, *tail, True, sorted(transient), gone)

@@ -43,7 +43,7 @@ from leveret.storage.messages.formats import (
     UNCOUNTED,
     FormatError,
     Record,
-    Run,
+    RunRecord,
     VersionError,
     decode_file_header,
     decode_run,
@@ -314,7 +314,7 @@ def _whole_part(data: bytes, record: Record, lost: Intervals) -> bytes:
     return b"".join(parts)
 
 
-def _encode_one(run: Run, place: int, body: bytes) -> bytes:
+def _encode_one(run: RunRecord, place: int, body: bytes) -> bytes:
     """The record of one message of a run, without its body."""
     targets = [(key, first + place) for key, first in run.targets]
     number = run.number_at(place)

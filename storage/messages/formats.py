@@ -110,7 +110,7 @@ class FileHeader(NamedTuple):
     previous_bytes: int
 
 
-class Run(NamedTuple):
+class RunRecord(NamedTuple):
     """A decoded RUN record without its bodies.
 
     targets: (key, first position) pairs. stored: file and offset of each body in turn, or empty.
@@ -132,7 +132,7 @@ class Run(NamedTuple):
         return self.number and self.number + place
 
 
-class Progress(NamedTuple):
+class ProgressRecord(NamedTuple):
     """A decoded PROGRESS record.
 
     fetched_to: messages below this position were delivered. segment_bytes: the bytes of the bodies
@@ -145,7 +145,7 @@ class Progress(NamedTuple):
     gone: list[tuple[int, int]]
 
 
-class State(NamedTuple):
+class StateRecord(NamedTuple):
     """A decoded STATE record.
 
     flushed_to: messages below this position that are not gone are in segments.
@@ -394,7 +394,7 @@ def _numbered(flags: int, number: int) -> tuple[int, bytes]:
     return (flags | NUMBERED, _NUMBER.pack(number)) if number else (flags & ~NUMBERED, b"")
 
 
-def decode_run(head: bytes) -> Run:
+def decode_run(head: bytes) -> RunRecord:
     """The inverse of `encode_run` and `encode_stored_run`."""
     if len(head) >= _SINGLE_RUN.size:
         fixed = _SINGLE_RUN.unpack_from(head)
@@ -402,7 +402,7 @@ def decode_run(head: bytes) -> Run:
             # The common case of one message in one queue, in half the time.
             expires, _, _, address_bytes, _, flags, key, position, size, crc = fixed
             header_at = _SINGLE_RUN.size + address_bytes
-            return Run(
+            return RunRecord(
                 expires, flags, [(key, position)], (size,), (crc,), (), 0,
                 head[_SINGLE_RUN.size : header_at], head[header_at : header_at + fixed[4]],
             )  # fmt: skip
@@ -426,7 +426,7 @@ def decode_run(head: bytes) -> Run:
         offset += _NUMBER.size
     address = head[offset : offset + address_bytes]
     header = head[offset + address_bytes : offset + address_bytes + header_bytes]
-    return Run(expires, flags, targets, sizes, crcs, stored, number, address, header)
+    return RunRecord(expires, flags, targets, sizes, crcs, stored, number, address, header)
 
 
 def encode_progress(key: int, fetched_to: int, segment_bytes: int, gone: Intervals) -> bytes:
@@ -437,15 +437,15 @@ def encode_progress(key: int, fetched_to: int, segment_bytes: int, gone: Interva
     return encode_record(PROGRESS, head)
 
 
-def decode_progress(head: bytes) -> Progress:
+def decode_progress(head: bytes) -> ProgressRecord:
     """The inverse of `encode_progress`."""
     key, fetched_to, segment_bytes, count = PROGRESS_START.unpack_from(head)
     ranges = _unpack_ranges(head, PROGRESS_START.size, count)
-    return Progress(key, fetched_to, segment_bytes, ranges)
+    return ProgressRecord(key, fetched_to, segment_bytes, ranges)
 
 
-def encode_state(state: State, also_gone: Sequence[Intervals] = ()) -> bytes:
-    """A STATE record. also_gone: added to `State.gone`, and not merged into it."""
+def encode_state(state: StateRecord, also_gone: Sequence[Intervals] = ()) -> bytes:
+    """A STATE record. also_gone: added to `StateRecord.gone`, and not merged into it."""
     transient = state.transient_segments
     gone = [state.gone, *also_gone]
     count = sum([positions.interval_count for positions in gone])
@@ -454,13 +454,13 @@ def encode_state(state: State, also_gone: Sequence[Intervals] = ()) -> bytes:
     return encode_record(STATE, head + b"".join([_pack_ranges(positions) for positions in gone]))
 
 
-def decode_state(head: bytes) -> State:
+def decode_state(head: bytes) -> StateRecord:
     """The inverse of `encode_state`."""
     *fixed, transient_count, gone_count = STATE_START.unpack_from(head)
     key, flushed_to, fetched_to, size, tail_number, tail_bytes, has_expiring = fixed
     transient = struct.unpack_from(f"<{transient_count}Q", head, STATE_START.size)
     gone = Intervals(_unpack_ranges(head, STATE_START.size + 8 * transient_count, gone_count))
-    return State(
+    return StateRecord(
         key,
         flushed_to,
         fetched_to,

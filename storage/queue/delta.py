@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from leveret.storage.contract.backing_queue import Unreadable
 from leveret.storage.disk.disk import FileMissing, StoreError
-from leveret.storage.messages.formats import STORED, FormatError, Run
+from leveret.storage.messages.formats import STORED, FormatError, RunRecord
 from leveret.storage.messages.intervals import NO_POSITION, Intervals
 from leveret.storage.messages.message import Address, Entry, Header, Message, StoredBody
 from leveret.storage.queue.segment_entries import MessageSource, SegmentEntries, stored_body
@@ -197,7 +197,7 @@ class Delta:
         self._lose(first, run.targets[0][1], str(self._segments.path), "they are not in it")
         return self._entries_of(run)
 
-    def _entries_of(self, run: Run) -> list[Entry]:
+    def _entries_of(self, run: RunRecord) -> list[Entry]:
         start = run.targets[0][1]
         end = start + len(run.sizes)
         # If a run begins below the wanted position, its first messages were read before.
@@ -225,7 +225,7 @@ class Delta:
                 self.size -= len(body)
         return entries
 
-    def _take_bodiless(self, run: Run, start: int, wanted: list[tuple[int, int]]) -> None:
+    def _take_bodiless(self, run: RunRecord, start: int, wanted: list[tuple[int, int]]) -> None:
         address, header, expires_at_ms = self._segments.head
         for first, last in wanted:
             for position in range(first, last):

@@ -12,10 +12,10 @@ from leveret.storage.messages.formats import (
     PROGRESS,
     STATE,
     UNCOUNTED,
-    Progress,
+    ProgressRecord,
     Record,
-    Run,
-    State,
+    RunRecord,
+    StateRecord,
     decode_progress,
     decode_run,
     decode_state,
@@ -24,7 +24,7 @@ from leveret.storage.messages.intervals import Intervals
 from leveret.storage.messages.message import Entry, Message
 
 NONE_DAMAGED: set[int] = set()
-MakeMessages = Callable[[Run, list[bytes]], list[Message]]
+MakeMessages = Callable[[RunRecord, list[bytes]], list[Message]]
 
 
 class FoundQueue:
@@ -40,7 +40,7 @@ class FoundQueue:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.state: State | None = None
+        self.state: StateRecord | None = None
         self.entries: deque[Entry] = deque()
         self.gone = Intervals()
         self.fetched_to = 0
@@ -48,7 +48,7 @@ class FoundQueue:
         self.has_expiring = False
         self.wants_count = False
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: StateRecord) -> None:
         """Replace the state of segments from earlier records."""
         self.state = state
         self.gone.update(state.gone)
@@ -75,10 +75,10 @@ class FoundQueue:
             entry.redelivered = entry.position < fetched_to
         return entries
 
-    def state_to_restore(self, key: int) -> State:
+    def state_to_restore(self, key: int) -> StateRecord:
         """The state from which the queue's ledger continues."""
         state = self.state
-        return State(
+        return StateRecord(
             key,
             self.flushed_to,
             self.fetched_to,
@@ -117,7 +117,7 @@ class QueueRecovery:
         self._queue(state.key).set_state(state)
         return state.key
 
-    def _take_progress(self, progress: Progress) -> int:
+    def _take_progress(self, progress: ProgressRecord) -> int:
         found = self._queue(progress.key)
         for start, end in progress.gone:
             found.gone.add_range(start, end)
@@ -126,7 +126,7 @@ class QueueRecovery:
         found.wants_count |= progress.segment_bytes == UNCOUNTED
         return progress.key
 
-    def take_run(self, data: bytes, record: Record) -> tuple[Run, str | None]:
+    def take_run(self, data: bytes, record: Record) -> tuple[RunRecord, str | None]:
         """Apply a RUN, without the messages in it whose bodies are damaged.
 
         Returns the run, and a description of the damage.
@@ -161,7 +161,7 @@ def _entries(
     ]
 
 
-def _bodies(data: bytes, record: Record, run: Run) -> tuple[list[bytes], set[int]]:
+def _bodies(data: bytes, record: Record, run: RunRecord) -> tuple[list[bytes], set[int]]:
     """The bodies of a run, and the indexes of those that are damaged."""
     offset = record.body_offset
     if len(run.sizes) == 1:

@@ -17,7 +17,13 @@ from leveret.storage.contract.backing_queue import Unreadable
 from leveret.storage.disk.disk import Disk, FileMissing, StoreError
 from leveret.storage.disk.file_reads import FileReads
 from leveret.storage.log.large_records import LARGE_BODIES_BYTES
-from leveret.storage.messages.formats import PERSISTENT, STORED, FormatError, Run, VersionError
+from leveret.storage.messages.formats import (
+    PERSISTENT,
+    STORED,
+    FormatError,
+    RunRecord,
+    VersionError,
+)
 from leveret.storage.messages.message import (
     ENTRY_BYTES,
     Address,
@@ -57,7 +63,7 @@ class RunHead(NamedTuple):
     expires_at_ms: int
 
 
-def header_of(run: Run, make_header: Callable[[bytes], Header]) -> Header:
+def header_of(run: RunRecord, make_header: Callable[[bytes], Header]) -> Header:
     """The properties of a run's messages. The run says whether they are to survive a restart.
 
     Raises FormatError if they cannot be decoded.
@@ -93,7 +99,7 @@ class SegmentEntries:
         """The offset in that file of the run that was found."""
         return self._reader.offset
 
-    def find(self, first: int) -> Run | Lost | None:
+    def find(self, first: int) -> RunRecord | Lost | None:
         """The first run that does not end before a position, in the segment of that position.
 
         None at the segment's end; a Lost for damaged bytes, or for a run whose properties cannot be
@@ -110,9 +116,9 @@ class SegmentEntries:
                 raise
             path = segment_path(self._writer.directory, segment_number(first))
             raise Unreadable(f"{path}: {error}") from error
-        return self._with_head(found) if isinstance(found, Run) else found
+        return self._with_head(found) if isinstance(found, RunRecord) else found
 
-    def _with_head(self, run: Run) -> Run | Lost:
+    def _with_head(self, run: RunRecord) -> RunRecord | Lost:
         """The run, after its address and properties were decoded."""
         source = self._source
         try:
@@ -125,7 +131,7 @@ class SegmentEntries:
         self._head = RunHead(source.address(run.address), header, expires_at_ms)
         return run
 
-    def _find(self, first: int) -> Run | Lost | None:
+    def _find(self, first: int) -> RunRecord | Lost | None:
         reader, writer = self._reader, self._writer
         number = segment_number(first)
         if first < self._passed_to and reader.number == number:
@@ -134,7 +140,7 @@ class SegmentEntries:
         reader.open(writer.directory, number, size)
         return reader.next_run(first)
 
-    def pass_over(self, run: Run) -> None:
+    def pass_over(self, run: RunRecord) -> None:
         """Skip the run that was found."""
         self._passed_to = run.targets[0][1] + len(run.sizes)
         self._reader.pass_over()
@@ -145,7 +151,7 @@ class SegmentEntries:
         assert self._head is not None, "find returns the run first"
         return self._head
 
-    def bodies(self, run: Run) -> list[bytes | None]:
+    def bodies(self, run: RunRecord) -> list[bytes | None]:
         """The bodies of the run that was found; None for a damaged one.
 
         For a run with its bodies in the segment; `stored_body` is for all other runs.
@@ -180,7 +186,7 @@ class SegmentEntries:
             return [], min(end, segment_end)
 
     def _look_at(
-        self, run: Run, first: int, end: int, bytes_max: int, fetched_to: int
+        self, run: RunRecord, first: int, end: int, bytes_max: int, fetched_to: int
     ) -> tuple[list[Entry], int]:
         run_start = run.targets[0][1]
         start, stop = max(first, run_start), min(end, run_start + len(run.sizes))
@@ -209,7 +215,7 @@ class SegmentEntries:
             self.pass_over(run)
         return entries, position
 
-    def _body(self, run: Run, place: int, stored: StoredBody | None) -> bytes | None:
+    def _body(self, run: RunRecord, place: int, stored: StoredBody | None) -> bytes | None:
         if stored is None:
             return self._reader.bodies(run, place, place + 1)[0]
         bodies = self._source.bodies
@@ -221,7 +227,7 @@ class SegmentEntries:
             raise Unreadable(str(error)) from error
 
 
-def stored_body(run: Run, place: int) -> StoredBody:
+def stored_body(run: RunRecord, place: int) -> StoredBody:
     """The stored body of the message at this index of a run with bodies in the message store."""
     file, offset = run.stored[2 * place : 2 * place + 2]
     return StoredBody(file, offset, run.sizes[place], run.crcs[place])

@@ -29,7 +29,7 @@ LE3  `segment_bytes` is the sum of the bodies in segments that are not gone, exc
 
 from collections.abc import Iterable, Sequence
 
-from leveret.storage.messages.formats import UNCOUNTED, State, encode_progress, encode_state
+from leveret.storage.messages.formats import UNCOUNTED, StateRecord, encode_progress, encode_state
 from leveret.storage.messages.intervals import Intervals
 from leveret.storage.messages.message import Entry
 
@@ -208,7 +208,7 @@ class Ledger:
         ]  # fmt: skip
         self.transient_segments = set(transient)
         return encode_state(
-            State(
+            StateRecord(
                 self.key,
                 self.flushed_to,
                 self.fetched_to,
@@ -222,7 +222,7 @@ class Ledger:
             (self._moving, self.fresh),
         )
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: StateRecord) -> None:
         """Continue from the state that a restart found."""
         assert state.flushed_to >= self.flushed_to, "LE1"
         self.gone = state.gone

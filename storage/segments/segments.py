@@ -33,7 +33,7 @@ from leveret.storage.messages.formats import (
     RUN,
     SEGMENT_MAGIC,
     Record,
-    Run,
+    RunRecord,
     decode_file_header,
     decode_run,
     encode_run,
@@ -248,7 +248,7 @@ class SegmentReader:
         """The offset in the file of the next record."""
         return self._base + self._at
 
-    def next_run(self, first: int) -> Run | Lost | None:
+    def next_run(self, first: int) -> RunRecord | Lost | None:
         """The next run that does not end before the position `first`; None at the segment's end.
 
         Damaged bytes are skipped and returned as `Lost`. The run stays the next one until
@@ -266,7 +266,7 @@ class SegmentReader:
             self._at = record.end
         return None
 
-    def bodies(self, run: Run, start: int, end: int) -> list[bytes | None]:
+    def bodies(self, run: RunRecord, start: int, end: int) -> list[bytes | None]:
         """The bodies of the messages from index `start` to `end` of the run that was returned.
 
         None stands for a damaged body.

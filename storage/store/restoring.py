@@ -31,8 +31,8 @@ from leveret.storage.messages.formats import (
     SEGMENT_MAGIC,
     FormatError,
     Record,
-    Run,
-    State,
+    RunRecord,
+    StateRecord,
     VersionError,
     decode_file_header,
     decode_run,
@@ -140,7 +140,7 @@ class Restorer:
             queue.mark_delivered(entries)
         _lose_missing(queue, kept)
 
-    def _with_last_segment(self, state: State, directory: Path) -> State:
+    def _with_last_segment(self, state: StateRecord, directory: Path) -> StateRecord:
         corrected = with_last_segment(self._disk, directory, state)
         if corrected is not state:
             logger.warning(
@@ -151,7 +151,7 @@ class Restorer:
             )  # fmt: skip
         return corrected
 
-    def _trim(self, directory: Path, numbers: list[int], state: State) -> set[int]:
+    def _trim(self, directory: Path, numbers: list[int], state: StateRecord) -> set[int]:
         """Cut off bytes written after the STATE, and remove segments that are not needed (C2).
 
         Returns the numbers of the segments that are kept. The directory must be synced (`sync`):
@@ -194,7 +194,7 @@ class Restorer:
             logger.info("%s is removed: no message in it is needed, and %s", path, error)
         self._disk.remove(path)
 
-    def _runs_in(self, path: Path, level: int = logging.ERROR) -> list[Run]:
+    def _runs_in(self, path: Path, level: int = logging.ERROR) -> list[RunRecord]:
         """The runs in a segment. Raises StoreError: unreadable messages are not given up.
 
         level: at which damage is logged.
@@ -211,7 +211,7 @@ class Restorer:
             if isinstance(record, Record) and record.kind == RUN
         ]
 
-    def _transient_in(self, directory: Path, kept: set[int], state: State) -> Intervals:
+    def _transient_in(self, directory: Path, kept: set[int], state: StateRecord) -> Intervals:
         """The positions in segments of messages that are not persistent."""
         transient = Intervals()
         for number in kept.intersection(state.transient_segments):
@@ -221,7 +221,7 @@ class Restorer:
                     transient.add_range(first, first + len(run.sizes))
         return transient
 
-    def _count_bytes(self, directory: Path, numbers: set[int], state: State) -> int:
+    def _count_bytes(self, directory: Path, numbers: set[int], state: StateRecord) -> int:
         """The bytes of the bodies in segments that are not gone."""
         size = 0
         for number in numbers:

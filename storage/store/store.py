@@ -47,7 +47,7 @@ from leveret.storage.log.log_files import FILE_BYTES_MAX, LogFiles
 from leveret.storage.log.recovery import LogReader
 from leveret.storage.log.retirement import Retirement
 from leveret.storage.messages.addresses import Addresses
-from leveret.storage.messages.formats import Run
+from leveret.storage.messages.formats import RunRecord
 from leveret.storage.messages.message import Address, Entry, Header, Message
 from leveret.storage.metadata.metadata import Metadata
 from leveret.storage.queue.pager import Pager
@@ -245,7 +245,7 @@ class Store:
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._look_at_files()
 
-    def _messages_of(self, run: Run, bodies: list[bytes]) -> list[Message]:
+    def _messages_of(self, run: RunRecord, bodies: list[bytes]) -> list[Message]:
         address, header = self.address(run.address), header_of(run, self.make_header)
         if not run.number:
             return [Message(address, header, body) for body in bodies]

@@ -32,7 +32,7 @@ from leveret.storage.messages.formats import (
     SEGMENT_MAGIC,
     STORED,
     FormatError,
-    State,
+    StateRecord,
     encode_file_header,
     encode_oldest,
     encode_progress,
@@ -83,7 +83,7 @@ def stored_run_of(first: int, places: list[tuple[int, int, int, int]]) -> bytes:
     return encode_stored_run(0, 1, (KEY, first), b"\0\1q", properties_of(first), places)
 
 
-STATE = State(KEY, 4, 3, 1000, 0, 900, True, [0, 1], Intervals([(0, 2), (3, 4)]))
+STATE = StateRecord(KEY, 4, 3, 1000, 0, 900, True, [0, 1], Intervals([(0, 2), (3, 4)]))
 ITEMS = [Item(ENTRY, 1, 1, b"one"), Item(ENTRY, 2, 2, b""), truncation(1, 3, 1)]
 PLACES = [(1, 40, 20, 1), (1, 60, 4097, 2)]
 RECORDS = [
@@ -274,7 +274,7 @@ def whole_store(directory: Path, chance: random.Random) -> int:
         offset += len(body)
     segment = [run_of(0, 2), stored_run_of(2, places), run_of(4, 2)]
     segment_bytes = len(encode_file_header(SEGMENT_MAGIC, 0)) + len(b"".join(segment))
-    state = State(KEY, 6, 0, 1000, 0, segment_bytes, False, [], Intervals([(4, 5)]))
+    state = StateRecord(KEY, 6, 0, 1000, 0, segment_bytes, False, [], Intervals([(4, 5)]))
     records = [
         encode_oldest(1), encode_state(state), run_of(6, 1), run_of(7, 3), encode_oldest(1),
         encode_progress(KEY, 1, 0, Intervals([(7, 8)])), run_of(10, 1),

@@ -8,7 +8,7 @@ from leveret.storage.messages.formats import (
     LOG_MAGIC,
     PERSISTENT,
     SEGMENT_MAGIC,
-    State,
+    StateRecord,
     encode_file_header,
     encode_run,
     encode_state,
@@ -36,7 +36,7 @@ def state(flushed_to, records, number=0, gone=(), key=256):
     """The STATE of a queue whose last segment has these records."""
     tail_bytes = FILE_HEADER_BYTES + len(records)
     return encode_state(
-        State(key, flushed_to, 0, 0, number, tail_bytes, False, [], Intervals(gone))
+        StateRecord(key, flushed_to, 0, 0, number, tail_bytes, False, [], Intervals(gone))
     )
 
 

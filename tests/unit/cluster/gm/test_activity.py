@@ -9,7 +9,7 @@ from leveret.cluster.gm.activity import (
     CATCH_UP,
     COPIED_BYTES_MAX,
     JOIN,
-    Head,
+    MessageHead,
     MessageWriter,
     read_head,
     read_join,
@@ -17,7 +17,7 @@ from leveret.cluster.gm.activity import (
     write_join,
 )
 
-HEAD = Head(ACTIVITY, (1 << 62) + 1, 12, 3, 4)
+HEAD = MessageHead(ACTIVITY, (1 << 62) + 1, 12, 3, 4)
 LARGE = b"x" * (COPIED_BYTES_MAX + 1)
 
 
@@ -41,7 +41,7 @@ def test_a_message_says_how_far_several_senders_are():
 
 
 def test_a_message_begins_with_its_kind_its_group_and_where_it_goes():
-    head = read_head(b"".join(written(head=Head(CATCH_UP, 7, 12, 3, 4))))
+    head = read_head(b"".join(written(head=MessageHead(CATCH_UP, 7, 12, 3, 4))))
     assert (head.kind, head.identity, head.version, head.origin, head.target) == (
         CATCH_UP, 7, 12, 3, 4,
     )  # fmt: skip
@@ -63,7 +63,7 @@ def test_a_small_message_is_one_piece():
 
 
 def test_a_request_names_the_new_member():
-    message = b"".join(write_join(Head(JOIN, 7, 12, 0, 4), 1_700_000_000_000_000, 3))
+    message = b"".join(write_join(MessageHead(JOIN, 7, 12, 0, 4), 1_700_000_000_000_000, 3))
     assert read_head(message).kind == JOIN
     assert read_join(message) == (1_700_000_000_000_000, 3)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.cluster.gm.activity import ACTIVITY, Head, MessageWriter
+from leveret.cluster.gm.activity import ACTIVITY, MessageHead, MessageWriter
 from leveret.cluster.gm.group import Died, Member
 from leveret.cluster.gm.outputs import Confirmed, Deliver, Expelled, StartPause, SubmitChange
 from leveret.cluster.gm.ring_member import RingMember
@@ -397,7 +397,7 @@ def test_a_confirm_follows_what_the_same_message_delivers():
     machine.broadcast(b"own")
     machine.flush()
     a, b = (place.place_id for place in group.places)
-    writer = MessageWriter(Head(ACTIVITY, group.identity, group.version, a, b))
+    writer = MessageWriter(MessageHead(ACTIVITY, group.identity, group.version, a, b))
     writer.add(b, 0, 1, [])
     writer.add(a, 0, 1, [b"x"])
     assert machine.received("a", b"".join(writer.end())) == [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.cluster.gm.activity import ACTIVITY, Head, MessageWriter
+from leveret.cluster.gm.activity import ACTIVITY, MessageHead, MessageWriter
 from leveret.cluster.gm.group import Added, Member, changed, founded
 from leveret.cluster.gm.outputs import Confirmed, Joined, MembersChanged
 from leveret.cluster.gm.ring_member import MESSAGE_BYTES, RingMember
@@ -187,7 +187,7 @@ def test_a_message_that_is_not_from_the_left_neighbour_is_dropped():
     ring = RingByHand("abc")
     group = ring.log[-1]
     places = {place.member.node: place.place_id for place in group.places}
-    writer = MessageWriter(Head(ACTIVITY, IDENTITY, group.version, places["c"], places["b"]))
+    writer = MessageWriter(MessageHead(ACTIVITY, IDENTITY, group.version, places["c"], places["b"]))
     writer.add(places["c"], 0, 1, [b"x"])
     assert ring.machine("b").received("c", b"".join(writer.end())) == []
 

@@ -27,8 +27,8 @@ from leveret.cluster.mirrors.replica_steps import (
     PassOnEarly,
     PromoteMirror,
     ReplicaSteps,
+    RequestChange,
     SetMembers,
-    SubmitChange,
     WhenStable,
 )
 
@@ -138,7 +138,7 @@ class TestMembers:
         self, record, storage_id
     ):
         node = Node("b")
-        assert node.applies(record, storage_id) == [SubmitChange(Died((B,), B)), contents(record)]
+        assert node.applies(record, storage_id) == [RequestChange(Died((B,), B)), contents(record)]
         assert node.steps.member is None
 
     def test_one_that_is_declared_dead_while_it_lives_ends_and_keeps_its_messages(self, b):
@@ -281,7 +281,7 @@ class TestTheNodeReturns:
     def test_without_messages_it_is_reported_dead(self):
         node = Node("a", life=2)
         record = records.returned(self.WAITS, self.AGAIN)
-        gone = SubmitChange(Died((self.AGAIN,), self.AGAIN))
+        gone = RequestChange(Died((self.AGAIN,), self.AGAIN))
         assert node.applies(record) == [gone, contents(record)]
 
     def test_what_has_begun_in_an_earlier_life_waits_for_its_return(self):

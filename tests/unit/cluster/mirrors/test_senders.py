@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.broker.queues.contract.publication import publication_of
-from leveret.cluster.mirrors.senders import Senders
+from leveret.cluster.mirrors.senders import ContentSenders
 from leveret.storage.messages.message import Message
 from tests.unit.cluster.mirrors.group_of_queues import ADDRESS, HEADERS
 
@@ -22,7 +22,7 @@ def bodies(runs):
 @pytest.fixture
 def senders():
     """Senders of which one has sent a, b and c, from number 10 on."""
-    found = Senders()
+    found = ContentSenders()
     found.begins(NODE, 10)
     found.add(run_of(10, b"a", b"bb"))
     found.add(run_of(12, b"ccc"))

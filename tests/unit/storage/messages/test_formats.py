@@ -21,7 +21,7 @@ from leveret.storage.messages.formats import (
     Damage,
     FormatError,
     Record,
-    State,
+    StateRecord,
     decode_file_header,
     decode_oldest,
     decode_progress,
@@ -114,7 +114,7 @@ def test_progress(key, fetched_to, size, gone):
 
 
 STATES = st.builds(
-    State,
+    StateRecord,
     key=U64,
     flushed_to=POSITIONS,
     fetched_to=POSITIONS,

@@ -14,7 +14,7 @@ from leveret.storage.messages.formats import (
     RUN,
     STATE,
     Record,
-    State,
+    StateRecord,
     decode_run,
     encode_progress,
     encode_state,
@@ -48,7 +48,7 @@ class FakeQueue:
         return record
 
     def encode_state(self):
-        state = State(self.key, 100, 0, 0, 0, 0, False, [], self.gone)
+        state = StateRecord(self.key, 100, 0, 0, 0, 0, False, [], self.gone)
         return encode_state(state) if self.has_state else None
 
 

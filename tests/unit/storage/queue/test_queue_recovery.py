@@ -2,7 +2,7 @@
 
 from leveret.storage.messages.formats import (
     UNCOUNTED,
-    State,
+    StateRecord,
     encode_progress,
     encode_run,
     encode_state,
@@ -31,7 +31,9 @@ def settle(to, start, end, fetched_to=0, size=0):
 
 
 def state(to, flushed_to, gone=(), fetched_to=0, size=0):
-    data = encode_state(State(KEY, flushed_to, fetched_to, size, 0, 50, False, [], Intervals(gone)))
+    data = encode_state(
+        StateRecord(KEY, flushed_to, fetched_to, size, 0, 50, False, [], Intervals(gone))
+    )
     to.take(read_record(data, 0))
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from leveret.storage.messages.formats import State
+from leveret.storage.messages.formats import StateRecord
 from leveret.storage.messages.intervals import NO_POSITION, Intervals
 from leveret.storage.messages.message import ENTRY_BYTES, Entry, Message
 from tests.call_counts import calls_of
@@ -118,7 +118,7 @@ class TestARestart:
         again = store.queue()
         again.writer.numbers, again.writer.number = queue.writer.numbers, queue.writer.number
         again.writer.tail_bytes = queue.writer.tail_bytes
-        again.ledger.restore(State(256, 6, 2, 4, 0, 0, False, [], Intervals([(0, 2)])))
+        again.ledger.restore(StateRecord(256, 6, 2, 4, 0, 0, False, [], Intervals([(0, 2)])))
         message = Message(ADDRESS, PERSISTENT, b"logged")
         again.restore([Entry(message, 7)])
         assert (again.ready_count, again.ready_bytes, again.next_position) == (5, 10, 8)

@@ -3,7 +3,12 @@
 import pytest
 
 from leveret.broker.amqp.content_header import read_header
-from leveret.storage.messages.formats import State, encode_file_header, encode_state, read_record
+from leveret.storage.messages.formats import (
+    StateRecord,
+    encode_file_header,
+    encode_state,
+    read_record,
+)
 from leveret.storage.messages.intervals import Intervals
 from leveret.storage.messages.message import Entry, Message
 from leveret.storage.metadata.metadata import NoMetadata
@@ -59,7 +64,7 @@ def found_with(entries=(), state=None, gone=()):
 
 def state_of(writer, flushed_to, gone=(), transient=()):
     size = sum(len(b"segment %d" % position) for position in range(flushed_to))
-    return State(
+    return StateRecord(
         KEY, flushed_to, 0, size, writer.number, writer.tail_bytes, False, list(transient),
         Intervals(gone),
     )  # fmt: skip
@@ -163,7 +168,7 @@ async def test_what_no_queue_asks_for_is_removed(store, writer, tmp_path):
 
 
 def test_a_state_survives_its_encoding():
-    state = State(KEY, 10, 5, 100, 1, 60, True, [1], Intervals([(0, 3)]))
+    state = StateRecord(KEY, 10, 5, 100, 1, 60, True, [1], Intervals([(0, 3)]))
     recovery = QueueRecovery(lambda run, bodies: [])
     recovery.take(read_record(encode_state(state), 0))
     assert recovery.found[KEY].state == state
