@@ -31,10 +31,10 @@ from leveret.analytics.job.java import JavaMissingError
 from leveret.analytics.job.job import JobOptions, analyze
 from leveret.analytics.job.progress import JobProgress, shown_seconds
 from leveret.analytics.report.report_file import report_path
-from leveret.analytics.tables.engine import Reading
+from leveret.analytics.tables.engine import ReadCounts
 from leveret.analytics.tables.versions import only_writer
 from leveret.analytics.traces.local_files import is_local
-from leveret.analytics.traces.trace_files import Window, read_moment
+from leveret.analytics.traces.trace_files import TraceWindow, read_moment
 
 EXIT_NOTHING, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -88,7 +88,7 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     """Run the job and return the exit code."""
     options = read_options(sys.argv[1:] if arguments is None else arguments)
-    window = Window(options.from_us, options.to_us, options.vhost)
+    window = TraceWindow(options.from_us, options.to_us, options.vhost)
     what = JobOptions(options.directory, options.out, window, options.poison_above)
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     wants_spark = "--master" if options.master else ""
@@ -141,7 +141,7 @@ def _analyze(choice: Choice, options: JobOptions, paths: Sequence[str], master: 
     return 0 if reading.files else EXIT_NOTHING
 
 
-def _summary(reading: Reading, out: str, seconds: float) -> str:
+def _summary(reading: ReadCounts, out: str, seconds: float) -> str:
     made = report_path(out) if is_local(out) else f"'leveret report {out}' makes it"
     rejected = (
         f"; {reading.rejected:,} rejected, see the table rejected" if reading.rejected else ""

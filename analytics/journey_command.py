@@ -19,9 +19,9 @@ from pathlib import Path
 from leveret.analytics.formatting import duration, listed, moment, plural, shown
 from leveret.analytics.journey.journey_text import SearchRange, journey_lines
 from leveret.analytics.journey.journeys import Journey, count, journeys, time_us
-from leveret.analytics.journey.search import Result, Wanted, search
+from leveret.analytics.journey.search import SearchResult, WantedMessages, search
 from leveret.analytics.traces.log_blocks import read_blocks
-from leveret.analytics.traces.trace_files import TraceFile, Window, read_moment, trace_files
+from leveret.analytics.traces.trace_files import TraceFile, TraceWindow, read_moment, trace_files
 from leveret.broker.resources.available_processors import available_processors
 from leveret.broker.tracing import record
 
@@ -89,7 +89,7 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _wanted(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Wanted:
+def _wanted(parser: argparse.ArgumentParser, options: argparse.Namespace) -> WantedMessages:
     numbers = [*options.message, *([] if options.number is None else [options.number])]
     if not (numbers or options.message_id or options.correlation_id):
         parser.error("name a message: --message-id ID, --correlation-id ID or a message number")
@@ -97,9 +97,9 @@ def _wanted(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Wan
         parser.error("message numbers are greater than 0: 0 means that a message has none")
     if None not in (options.from_us, options.to_us) and options.from_us >= options.to_us:
         parser.error("--from must be before --to")
-    window = Window(options.from_us, options.to_us, options.vhost)
+    window = TraceWindow(options.from_us, options.to_us, options.vhost)
     ids, correlation_ids = frozenset(options.message_id), frozenset(options.correlation_id)
-    return Wanted(ids, correlation_ids, frozenset(numbers), window)
+    return WantedMessages(ids, correlation_ids, frozenset(numbers), window)
 
 
 class _Progress:
@@ -123,9 +123,9 @@ def _progress(options: argparse.Namespace) -> _Progress:
 
 
 def find_journeys(
-    files: Sequence[TraceFile], wanted: Wanted, processes: int,
+    files: Sequence[TraceFile], wanted: WantedMessages, processes: int,
     progress: Callable[[int, int], object] | None = None,
-) -> tuple[Result, list[Journey]]:  # fmt: skip
+) -> tuple[SearchResult, list[Journey]]:  # fmt: skip
     """Return the journeys of the wanted messages, and of the dead letters before and after them."""
     by_number = not (wanted.message_ids or wanted.correlation_ids)
     while True:
@@ -145,7 +145,7 @@ def find_journeys(
         wanted = wanted._replace(numbers=frozenset(before | wanted.numbers))
 
 
-def _are_finished(result: Result) -> bool:
+def _are_finished(result: SearchResult) -> bool:
     found = journeys(result.records)
     return bool(found) and all(journey.is_over for journey in found)
 
@@ -154,7 +154,7 @@ def _no_progress(done: int, total: int) -> None:
     pass
 
 
-def _never(_: Result) -> bool:
+def _never(_: SearchResult) -> bool:
     return False
 
 
@@ -204,7 +204,7 @@ def _begins_after(file: TraceFile, number: int) -> bool:
 
 
 def _report_search(
-    wanted: Wanted, files: Sequence[TraceFile], result: Result, found: list[Journey],
+    wanted: WantedMessages, files: Sequence[TraceFile], result: SearchResult, found: list[Journey],
     options: argparse.Namespace,
 ) -> None:  # fmt: skip
     say = sys.stderr.write
@@ -221,7 +221,7 @@ def _report_search(
             say(f"{reason}\n")
 
 
-def _asked_for(wanted: Wanted) -> str:
+def _asked_for(wanted: WantedMessages) -> str:
     asked = [f"message-id {shown(one)}" for one in sorted(wanted.message_ids)]
     asked += [f"correlation-id {shown(one)}" for one in sorted(wanted.correlation_ids)]
     asked += [f"number {number}" for number in sorted(wanted.numbers)]
@@ -229,7 +229,7 @@ def _asked_for(wanted: Wanted) -> str:
 
 
 def _looked_at(
-    wanted: Wanted, files: Sequence[TraceFile], result: Result, directory: Path
+    wanted: WantedMessages, files: Sequence[TraceFile], result: SearchResult, directory: Path
 ) -> str:  # fmt: skip
     if not files:
         restriction = " for this vhost and time" if any(wanted.window) else ""
@@ -246,7 +246,7 @@ def _looked_at(
     )
 
 
-def _reasons(wanted: Wanted, result: Result) -> Iterable[str]:
+def _reasons(wanted: WantedMessages, result: SearchResult) -> Iterable[str]:
     samples = sorted(sample for sample in result.samples if sample > 1)
     if samples:
         yield (

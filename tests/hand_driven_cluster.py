@@ -12,9 +12,9 @@ from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.outputs import (
     Apply,
     CheckSubmission,
-    Installed,
     SendMessage,
     SendSnapshot,
+    ViewInstalled,
     WriteCompanions,
     WritePromise,
 )
@@ -75,7 +75,7 @@ class Node:
                 self.checks.append(output)
             case CheckSubmission():
                 return self._checked(output)
-            case Apply() | Installed() | WriteCompanions() | WritePromise():
+            case Apply() | ViewInstalled() | WriteCompanions() | WritePromise():
                 self._apply(output)
                 self._to_write = output.number
                 if not self.has_slow_disk:
@@ -104,7 +104,7 @@ class Node:
         if isinstance(output, WriteCompanions):
             self.companions = output.companions
             return
-        if isinstance(output, Installed):
+        if isinstance(output, ViewInstalled):
             self.companions = output.companions
             if output.snapshot is not None:
                 self.applied = output.snapshot.split(b"|") if output.snapshot else []

@@ -14,16 +14,16 @@ from leveret.analytics.findings.evidence import (
     STEPS_MAX,
     Attendance,
     Circling,
-    Consumer,
-    DeadLetters,
+    ConsumerPause,
+    DeadLetterFlow,
     Duplicates,
     Evidence,
     Gap,
     HotKey,
     Loss,
-    Pause,
     Poison,
     QueueSteps,
+    SeenConsumer,
     ShortLived,
     TraceSpan,
     Unattended,
@@ -272,8 +272,8 @@ def _collect_consumers(engine: Engine, found: Evidence) -> None:
         Queue(vhost, queue): Usual(pause or 0, hold or 0)
         for vhost, queue, pause, hold in engine.rows("select * from usual")
     }
-    found.consumers = [Consumer(*_of_queue(row)) for row in _rows(engine, _CONSUMERS)]
-    found.pauses = [Pause(*_of_queue(row)) for row in _rows(engine, _PAUSES)]
+    found.consumers = [SeenConsumer(*_of_queue(row)) for row in _rows(engine, _CONSUMERS)]
+    found.pauses = [ConsumerPause(*_of_queue(row)) for row in _rows(engine, _PAUSES)]
     found.unattended = [Unattended(*_of_queue(row)) for row in _rows(engine, _UNATTENDED)]
     for vhost, queue, consumed, got in engine.rows(_ATTENDANCE):
         found.attendance[Queue(vhost, queue)] = Attendance(consumed, got)
@@ -295,7 +295,7 @@ def _collect_messages(engine: Engine, found: Evidence) -> None:
     found.circling = [Circling(*_of_queue(row)) for row in _rows(engine, _CIRCLING)]
     for vhost, queue, reason, exchange, targets, *more in _rows(engine, _DEATHS):
         found.deaths.append(
-            DeadLetters(Queue(vhost, queue), reason, exchange, tuple(targets or ()), *more)
+            DeadLetterFlow(Queue(vhost, queue), reason, exchange, tuple(targets or ()), *more)
         )
     found.unroutable = [Unroutable(*map(_known, row)) for row in _rows(engine, _UNROUTABLE)]
     found.hot_keys = [HotKey(*map(_known, row)) for row in _rows(engine, _HOT_KEYS)]

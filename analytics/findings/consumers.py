@@ -8,7 +8,13 @@ a queue that fills does not make it longer.
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from leveret.analytics.findings.evidence import Consumer, Evidence, Pause, QueueSteps, between
+from leveret.analytics.findings.evidence import (
+    ConsumerPause,
+    Evidence,
+    QueueSteps,
+    SeenConsumer,
+    between,
+)
 from leveret.analytics.findings.finding import (
     PREFETCH_HIGH,
     SLOW,
@@ -32,7 +38,7 @@ HELD_MIN, IN_HAND_MIN_US = 50, 2 * MINUTE_US
 
 def stalled(data: Evidence) -> Iterator[Finding]:
     """Yield a finding for each queue whose consumers stall, and each time at which they do."""
-    by_queue: dict[Queue, list[Pause]] = {}
+    by_queue: dict[Queue, list[ConsumerPause]] = {}
     for pause in [*data.pauses, *_unfinished(data)]:
         by_queue.setdefault(pause.queue, []).append(pause)
     for queue, pauses in by_queue.items():
@@ -43,7 +49,7 @@ def stalled(data: Evidence) -> Iterator[Finding]:
                 yield _stall(data, queue, group)
 
 
-def _unfinished(data: Evidence) -> Iterator[Pause]:
+def _unfinished(data: Evidence) -> Iterator[ConsumerPause]:
     """Yield pauses of consumers that hold messages for unusually long when the trace ends."""
     for one in data.consumers:
         if not one.unacknowledged or one.oldest_us is None or one.queue not in data.queues:
@@ -53,15 +59,15 @@ def _unfinished(data: Evidence) -> Iterator[Pause]:
         since_us = max(one.mark_us or 0, one.oldest_us)
         who = (one.queue, one.connection, one.tag)
         if ends_us - since_us >= max(PAUSE_MIN_US, PAUSE_TIMES * usual_pause):
-            yield Pause(*who, one.mark_us or one.oldest_us, None, one.unacknowledged)
+            yield ConsumerPause(*who, one.mark_us or one.oldest_us, None, one.unacknowledged)
         elif (
             ends_us - one.oldest_us >= max(HOLD_MIN_US, HOLD_TIMES * usual_hold)
             and one.settled_since >= 3 * one.unacknowledged
         ):
-            yield Pause(*who, one.oldest_us, None, one.unacknowledged, is_one=True)
+            yield ConsumerPause(*who, one.oldest_us, None, one.unacknowledged, is_one=True)
 
 
-def _overlaps(data: Evidence, pause: Pause, others: Sequence[Pause]) -> bool:
+def _overlaps(data: Evidence, pause: ConsumerPause, others: Sequence[ConsumerPause]) -> bool:
     ends_us = data.ends_us(pause.queue.vhost)
     until_us = pause.until_us or ends_us
     return any(
@@ -69,7 +75,7 @@ def _overlaps(data: Evidence, pause: Pause, others: Sequence[Pause]) -> bool:
     )
 
 
-def _stall(data: Evidence, queue: Queue, pauses: Sequence[Pause]) -> Finding:
+def _stall(data: Evidence, queue: Queue, pauses: Sequence[ConsumerPause]) -> Finding:
     vhost, ends_us = queue.vhost, data.ends_us(queue.vhost)
     longest = max(pauses, key=lambda one: (one.until_us or ends_us) - one.since_us)
     first = min(pauses, key=lambda one: one.since_us)
@@ -103,7 +109,7 @@ def _stall(data: Evidence, queue: Queue, pauses: Sequence[Pause]) -> Finding:
     )  # fmt: skip
 
 
-def _separate(pauses: Sequence[Pause], ends_us: int) -> list[int]:
+def _separate(pauses: Sequence[ConsumerPause], ends_us: int) -> list[int]:
     """Return when pauses begin that do not overlap an earlier one."""
     begun: list[int] = []
     until_us = 0
@@ -114,7 +120,7 @@ def _separate(pauses: Sequence[Pause], ends_us: int) -> list[int]:
     return begun
 
 
-def _hurt(data: Evidence, queue: Queue, pause: Pause) -> str:
+def _hurt(data: Evidence, queue: Queue, pause: ConsumerPause) -> str:
     steps = data.queues.get(queue)
     if steps is None:
         return ""
@@ -141,7 +147,7 @@ def _tag(tag: str | None) -> str:
 
 def slow(data: Evidence) -> Iterator[Finding]:
     """Yield a finding for each queue with a consumer slower than others, or slower than before."""
-    by_queue: dict[Queue, list[Consumer]] = {}
+    by_queue: dict[Queue, list[SeenConsumer]] = {}
     for one in data.consumers:
         if one.work_us is not None and one.settled >= SETTLED_MIN:
             by_queue.setdefault(one.queue, []).append(one)
@@ -153,7 +159,9 @@ def slow(data: Evidence) -> Iterator[Finding]:
             yield found
 
 
-def _slower_than_others(data: Evidence, queue: Queue, consumers: list[Consumer]) -> Finding | None:
+def _slower_than_others(
+    data: Evidence, queue: Queue, consumers: list[SeenConsumer]
+) -> Finding | None:
     if len(consumers) < 2:
         return None
     ordered = sorted(consumers, key=lambda one: (one.work_us or 0, one.connection))

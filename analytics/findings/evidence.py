@@ -79,7 +79,7 @@ def between(
     return [value for step, value in values.items() if first <= step <= last]
 
 
-class Consumer(NamedTuple):
+class SeenConsumer(NamedTuple):
     """A consumer. tag: None for basic.get. work_us: the time of a message, the median of its steps.
 
     oldest_us: when it got the oldest message that it still holds. mark_us: since when it has
@@ -113,7 +113,7 @@ class Usual(NamedTuple):
     hold_us: int
 
 
-class Pause(NamedTuple):
+class ConsumerPause(NamedTuple):
     """A consumer that held messages and settled none; or held one message for long (is_one)."""
 
     queue: Queue
@@ -168,7 +168,7 @@ class Loss(NamedTuple):
     last_us: int | None
 
 
-class DeadLetters(NamedTuple):
+class DeadLetterFlow(NamedTuple):
     """Dead letters from a queue to queues, by reason."""
 
     queue: Queue
@@ -268,15 +268,15 @@ class Evidence:
     queues: dict[Queue, QueueSteps] = field(default_factory=dict)
     attendance: dict[Queue, Attendance] = field(default_factory=dict)
     usual: dict[Queue, Usual] = field(default_factory=dict)
-    consumers: list[Consumer] = field(default_factory=list)
-    pauses: list[Pause] = field(default_factory=list)
+    consumers: list[SeenConsumer] = field(default_factory=list)
+    pauses: list[ConsumerPause] = field(default_factory=list)
     unattended: list[Unattended] = field(default_factory=list)
     users: dict[Queue, list[str]] = field(default_factory=dict)
     arrivals: dict[Queue, dict[str, dict[int, int]]] = field(default_factory=dict)
     shares: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     poison: list[Poison] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
-    deaths: list[DeadLetters] = field(default_factory=list)
+    deaths: list[DeadLetterFlow] = field(default_factory=list)
     circling: list[Circling] = field(default_factory=list)
     unroutable: list[Unroutable] = field(default_factory=list)
     hot_keys: list[HotKey] = field(default_factory=list)

@@ -6,7 +6,7 @@ messages for a time or up to a number, of a queue that delays messages, and retr
 
 from collections.abc import Iterator
 
-from leveret.analytics.findings.evidence import DeadLetters, Evidence, Loss, Unroutable
+from leveret.analytics.findings.evidence import DeadLetterFlow, Evidence, Loss, Unroutable
 from leveret.analytics.findings.finding import (
     DEAD_LETTERS,
     EXPIRED,
@@ -49,7 +49,7 @@ def is_consumed(data: Evidence, queue: Queue) -> bool:
     return seen is not None and seen.consumed > 0
 
 
-def _period(data: Evidence, one: Loss | DeadLetters) -> tuple[int, int | None]:
+def _period(data: Evidence, one: Loss | DeadLetterFlow) -> tuple[int, int | None]:
     """Return when it happened; no end if it went on until the end of the trace."""
     vhost, first_us, last_us = one.queue.vhost, one.first_us or 0, one.last_us or 0
     span = data.spans[vhost]
@@ -58,11 +58,11 @@ def _period(data: Evidence, one: Loss | DeadLetters) -> tuple[int, int | None]:
     return first_us, None if is_open else last_us
 
 
-def _count(data: Evidence, one: Loss | DeadLetters) -> str:
+def _count(data: Evidence, one: Loss | DeadLetterFlow) -> str:
     return plural(one.messages * data.spans[one.queue.vhost].sample, "message")
 
 
-def _of(data: Evidence, one: Loss | DeadLetters) -> str:
+def _of(data: Evidence, one: Loss | DeadLetterFlow) -> str:
     """Return the share of the messages that came to the queue, in words."""
     steps = data.queues.get(one.queue)
     came = 0 if steps is None else sum(steps.came.values())
@@ -143,17 +143,17 @@ def dead_letters(data: Evidence) -> Iterator[Finding]:
             yield _set_aside(data, one)
 
 
-def is_retry(data: Evidence, one: DeadLetters) -> bool:
+def is_retry(data: Evidence, one: DeadLetterFlow) -> bool:
     """Tell whether dead letters come back to the queue through others."""
     return one.queue in reached(data.deaths, one.queue)
 
 
-def is_delay(data: Evidence, one: DeadLetters) -> bool:
+def is_delay(data: Evidence, one: DeadLetterFlow) -> bool:
     """Tell whether the queue only keeps messages until they expire."""
     return one.reason == "expired" and not is_consumed(data, one.queue)
 
 
-def _lost_letters(data: Evidence, one: DeadLetters) -> Finding:
+def _lost_letters(data: Evidence, one: DeadLetterFlow) -> Finding:
     since_us, until_us = _period(data, one)
     vhost = one.queue.vhost
     return Finding(
@@ -167,11 +167,11 @@ def _lost_letters(data: Evidence, one: DeadLetters) -> Finding:
     )  # fmt: skip
 
 
-def _why(one: DeadLetters) -> str:
+def _why(one: DeadLetterFlow) -> str:
     return _WHY.get(one.reason, shown(one.reason))
 
 
-def _set_aside(data: Evidence, one: DeadLetters) -> Finding:
+def _set_aside(data: Evidence, one: DeadLetterFlow) -> Finding:
     since_us, until_us = _period(data, one)
     vhost, targets = one.queue.vhost, listed([shown(name) for name in one.targets[:4]])
     steps = data.queues.get(one.queue)

@@ -2,7 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from leveret.analytics.findings.evidence import Circling, DeadLetters, Evidence, Poison, QueueSteps
+from leveret.analytics.findings.evidence import (
+    Circling,
+    DeadLetterFlow,
+    Evidence,
+    Poison,
+    QueueSteps,
+)
 from leveret.analytics.findings.finding import (
     CIRCLE,
     POISON,
@@ -88,12 +94,12 @@ def _of_dead_letters(data: Evidence) -> Iterator[Finding]:
         yield _dead_letters_circle(data, circle)
 
 
-def is_on_a_circle(deaths: Sequence[DeadLetters], one: Queue, other: Queue) -> bool:
+def is_on_a_circle(deaths: Sequence[DeadLetterFlow], one: Queue, other: Queue) -> bool:
     """Tell whether dead letters lead from one queue to the other and back."""
     return other in reached(deaths, one) and one in reached(deaths, other)
 
 
-def reached(deaths: Sequence[DeadLetters], start: Queue) -> set[Queue]:
+def reached(deaths: Sequence[DeadLetterFlow], start: Queue) -> set[Queue]:
     """Return the queues that dead letters of a queue reach, directly or by other queues."""
     found, waiting = set[Queue](), [start]
     while waiting:

@@ -35,7 +35,7 @@ from leveret.analytics.traces.log_parts import PART_BYTES
 from leveret.analytics.traces.log_records import read_members, read_stream
 from leveret.analytics.traces.parsing import PLAIN_COLUMNS, set_aside
 from leveret.analytics.traces.schema import SQL_COLUMNS
-from leveret.analytics.traces.trace_files import TraceFile, Window
+from leveret.analytics.traces.trace_files import TraceFile, TraceWindow
 from leveret.broker.tracing.block_format import MAGIC
 
 MEMBER_HEADER = MEMBER + b"\0\0\0\0\0\0\xff"
@@ -58,7 +58,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def read_distant(
-    session: SparkSession, files: list[TraceFile], window: Window, part_bytes: int = PART_BYTES
+    session: SparkSession, files: list[TraceFile], window: TraceWindow, part_bytes: int = PART_BYTES
 ) -> list[DataFrame]:
     """Return the records of files that have content, with the columns of schema.COLUMNS.
 
@@ -127,14 +127,14 @@ def _rows(
     )
 
 
-def _in_parts(session: SparkSession, files: list[TraceFile], window: Window) -> DataFrame:
+def _in_parts(session: SparkSession, files: list[TraceFile], window: TraceWindow) -> DataFrame:
     """Read logs of one suffix by several tasks each."""
     codec = f"{_HIDING}{_suffix(files[0])}"
     rows = _rows(session, files, codec, MEMBER_HEADER.decode("iso-8859-1"))
     return rows.mapInArrow(lambda batches: _records_of_parts(batches, window), SQL_COLUMNS)
 
 
-def _in_one(session: SparkSession, files: list[TraceFile], window: Window) -> DataFrame:
+def _in_one(session: SparkSession, files: list[TraceFile], window: TraceWindow) -> DataFrame:
     """Read logs of one suffix by one task each."""
     suffix, sizes = _suffix(files[0]), {file.path: file.size for file in files}
     rows = _rows(session, files, suffix, "\n", whole=not suffix)
@@ -185,7 +185,7 @@ class _Pieces(Source):
         return self._position
 
 
-def _records_of_parts(rows: Iterable[pa.RecordBatch], window: Window) -> Batches:
+def _records_of_parts(rows: Iterable[pa.RecordBatch], window: TraceWindow) -> Batches:
     """Read the records of parts of files, whose rows are members without their headers."""
     for (url, begins), members in groupby(_cells(rows), itemgetter(0, 1)):
         pieces = map(itemgetter(2), members)
@@ -195,7 +195,9 @@ def _records_of_parts(rows: Iterable[pa.RecordBatch], window: Window) -> Batches
         yield from plain(read_members(source, unquote(url), begins, Ending.MEMBER, window))
 
 
-def _records_of(rows: Iterable[pa.RecordBatch], sizes: dict[str, int], window: Window) -> Batches:
+def _records_of(
+    rows: Iterable[pa.RecordBatch], sizes: dict[str, int], window: TraceWindow
+) -> Batches:
     """Read the records of files, whose rows are in the order of each file."""
     for url, of_file in groupby(_cells(rows), itemgetter(0)):
         path = unquote(url)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from leveret.analytics.job.duckdb_dialect import MACROS, SETTINGS, TYPES, translated, with_values
 from leveret.analytics.tables import versions
 from leveret.analytics.tables.columns import PARTITION, TIMESTAMP, Table
-from leveret.analytics.tables.engine import Kept, Reading, Row, Values
+from leveret.analytics.tables.engine import FinalRows, ReadCounts, Row, Values
 from leveret.analytics.tables.tables import BY_NAME
 from leveret.analytics.tables.versions import MissingTablesError
 from leveret.analytics.traces.copies import without_copies
@@ -22,7 +22,7 @@ from leveret.analytics.traces.file_numbers import missing_files
 from leveret.analytics.traces.local_files import list_local_files, local_path
 from leveret.analytics.traces.log_parts import parts_of
 from leveret.analytics.traces.record_files import RecordFiles
-from leveret.analytics.traces.trace_files import Window
+from leveret.analytics.traces.trace_files import TraceWindow
 from leveret.broker.resources.available_memory import available_bytes
 
 MEMORY_BYTES_MAX = 2_000_000_000
@@ -62,7 +62,7 @@ class DuckDBEngine:
         if self._work is not None:
             shutil.rmtree(self._work, ignore_errors=True)
 
-    def read(self, directory: str, window: Window) -> Reading:
+    def read(self, directory: str, window: TraceWindow) -> ReadCounts:
         """Read the logs, several parts of files at a time."""
         assert self._work is not None
         listed = list_local_files(directory, window)
@@ -74,7 +74,7 @@ class DuckDBEngine:
         self._view_of_files("records", sorted(records.iterdir()))
         size = sum(file.size for file in files)
         missing = tuple(missing_files(listed))
-        return Reading(counts.rows, counts.rejected, len(files), size, tuple(copies), missing)
+        return ReadCounts(counts.rows, counts.rejected, len(files), size, tuple(copies), missing)
 
     def attach(self, file: Path, name: str) -> None:
         """Open a database in a file, which is created if there is none. Raises duckdb.Error."""
@@ -121,7 +121,9 @@ class DuckDBEngine:
         """Return where the link leads."""
         return versions.published(out)
 
-    def write_table(self, query: str, table: Table, where: str, kept: Kept | None = None) -> None:
+    def write_table(
+        self, query: str, table: Table, where: str, kept: FinalRows | None = None
+    ) -> None:
         """Write Parquet files in a directory for each date."""
         assert kept is None, "only Spark follows logs"
         directory = Path(where) / table.name

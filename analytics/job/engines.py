@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from leveret.analytics.tables.engine import Engine
 from leveret.analytics.traces.local_files import is_local, list_local_files
 from leveret.analytics.traces.log_size import estimated_events
-from leveret.analytics.traces.trace_files import Window
+from leveret.analytics.traces.trace_files import TraceWindow
 
 AUTO, DUCKDB, SPARK = "auto", "duckdb", "spark"
 ENGINES = (AUTO, DUCKDB, SPARK)
@@ -38,7 +38,9 @@ class Choice(NamedTuple):
     files: int = 0
 
 
-def choose(asked: str, directory: str, out: str, window: Window, wants_spark: str = "") -> Choice:
+def choose(
+    asked: str, directory: str, out: str, window: TraceWindow, wants_spark: str = ""
+) -> Choice:
     """Return the engine for the logs below a directory.
 
     wants_spark: an option that only Spark has, if one is given. Raises EngineError, and

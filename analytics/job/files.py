@@ -18,10 +18,10 @@ from leveret.analytics.traces.local_files import (
     list_local_files,
     local_path,
 )
-from leveret.analytics.traces.trace_files import TraceFile, Window, described
+from leveret.analytics.traces.trace_files import TraceFile, TraceWindow, described
 
 
-def list_files(session: SparkSession, directory: str, window: Window) -> list[TraceFile]:
+def list_files(session: SparkSession, directory: str, window: TraceWindow) -> list[TraceFile]:
     """List the files below a directory that can have records of a window, largest first.
 
     Raises FileNotFoundError if the directory does not exist.

@@ -27,7 +27,7 @@ from leveret.analytics.job.follow_spans import ChoiceChangedError, set_aside, vi
 from leveret.analytics.job.follow_state import NAME, FollowState, KeptState
 from leveret.analytics.job.job import JobOptions, Made, write_staged
 from leveret.analytics.job.progress import JobProgress
-from leveret.analytics.tables.engine import Reading
+from leveret.analytics.tables.engine import ReadCounts
 from leveret.analytics.tables.trust import LeftOut
 from leveret.analytics.traces.copies import Copy
 from leveret.analytics.traces.file_numbers import missing_files
@@ -176,9 +176,9 @@ class Following:
             self._kept.state = state
 
 
-def _reading(state: FollowState, files: Found) -> Reading:
+def _reading(state: FollowState, files: Found) -> ReadCounts:
     logs = state.logs.values()
-    return Reading(
+    return ReadCounts(
         state.events, state.rejected, sum(1 for one in logs if one.size),
         sum(one.size for one in logs),
         tuple(Copy(one.path, one.same_as) for one in logs if one.same_as),

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from leveret.analytics.job.follow_state import HEAD_BYTES, FollowState, Position, identity_of
+from leveret.analytics.job.follow_state import HEAD_BYTES, FollowState, ReadPosition, identity_of
 from leveret.analytics.traces.clock import RecordClock
 from leveret.analytics.traces.copies import beginning_of, without_copies
 from leveret.analytics.traces.local_files import list_local_files
 from leveret.analytics.traces.log_members import (
-    Added,
+    AddedBytes,
     AddedRecords,
     end_of_added,
     later_lines,
@@ -25,7 +25,7 @@ from leveret.analytics.traces.log_members import (
 from leveret.analytics.traces.log_records import sample_of
 from leveret.analytics.traces.parsing import ARROW_COLUMNS, set_aside
 from leveret.analytics.traces.record_files import THREADS_MAX
-from leveret.analytics.traces.trace_files import TraceFile, Window
+from leveret.analytics.traces.trace_files import TraceFile, TraceWindow
 from leveret.broker.resources.available_processors import available_processors
 from leveret.broker.tracing.record import OPEN_SUFFIXES, SUFFIXES
 
@@ -37,14 +37,14 @@ Found = dict[str, TraceFile]
 """Files by identity."""
 
 
-class Read(NamedTuple):
+class ReadRecords(NamedTuple):
     """Records that were read, with the columns of schema.COLUMNS."""
 
     valid: pa.Table
     rejected: pa.Table
 
 
-def listed(directory: str, window: Window) -> Found:
+def listed(directory: str, window: TraceWindow) -> Found:
     """Return the logs of the broker; a file that is just being begun or renamed is left for later.
 
     Raises FileNotFoundError if the directory does not exist.
@@ -68,7 +68,7 @@ def find_positions(state: FollowState, files: Found) -> bool:
     """
     logs = state.logs
     for key, file in files.items():
-        position = logs.setdefault(key, Position(file.path))
+        position = logs.setdefault(key, ReadPosition(file.path))
         position.path = file.path
         if position.beginning or position.same_as:
             continue
@@ -84,17 +84,17 @@ def find_positions(state: FollowState, files: Found) -> bool:
     return True
 
 
-def _are_alike(one: Position | None, other: Position) -> bool:
+def _are_alike(one: ReadPosition | None, other: ReadPosition) -> bool:
     return one is not None and bool(other.beginning) and one.beginning == other.beginning
 
 
-def added_to(state: FollowState, files: Found) -> list[Added]:
+def added_to(state: FollowState, files: Found) -> list[AddedBytes]:
     """Return the pieces to read next. Raises OSError."""
     unread = {
         key: file for key, file in files.items()
         if not state.logs[key].same_as and state.logs[key].size < file.size
     }  # fmt: skip
-    added, left = list[Added](), TRIGGER_BYTES
+    added, left = list[AddedBytes](), TRIGGER_BYTES
     in_order = sorted(unread, key=lambda key: (unread[key].hour_us or 0, unread[key].path))
     for _, group in groupby(in_order, key=lambda key: unread[key].hour_us):
         keys = list(group)
@@ -108,7 +108,7 @@ def added_to(state: FollowState, files: Found) -> list[Added]:
     return added
 
 
-def _added(position: Position, file: TraceFile, bytes_max: int) -> Added | None:
+def _added(position: ReadPosition, file: TraceFile, bytes_max: int) -> AddedBytes | None:
     """Return the piece of a file to read; None if nothing is new."""
     try:
         ends = end_of_added(file, position.size, bytes_max)
@@ -118,11 +118,13 @@ def _added(position: Position, file: TraceFile, bytes_max: int) -> Added | None:
     except FileNotFoundError:
         return None
     if sample is None:
-        return None if file.is_open else Added(file, position.size, file.size, None)
-    return Added(file, position.size, ends, sample)
+        return None if file.is_open else AddedBytes(file, position.size, file.size, None)
+    return AddedBytes(file, position.size, ends, sample)
 
 
-def read_added(added: Iterable[Added], state: FollowState, files: Found, window: Window) -> Read:
+def read_added(
+    added: Iterable[AddedBytes], state: FollowState, files: Found, window: TraceWindow
+) -> ReadRecords:
     """Read the records of the added bytes, and move the positions. Raises OSError."""
     positions = {file.path: state.logs[key] for key, file in files.items()}
     pieces = [piece for one in added for piece in pieces_of(one, PIECE_BYTES)]
@@ -132,12 +134,14 @@ def read_added(added: Iterable[Added], state: FollowState, files: Found, window:
     for piece, records in zip(pieces, found, strict=True):
         rejected.extend(_moved(positions[piece.file.path], piece, records))
     valid = [batch for one in found for batch in one.valid]
-    return Read(
+    return ReadRecords(
         pa.Table.from_batches(valid, ARROW_COLUMNS), pa.Table.from_batches(rejected, ARROW_COLUMNS)
     )
 
 
-def _moved(position: Position, piece: Added, records: AddedRecords) -> Iterator[pa.RecordBatch]:
+def _moved(
+    position: ReadPosition, piece: AddedBytes, records: AddedRecords
+) -> Iterator[pa.RecordBatch]:
     """Move a position behind a piece; return its rejected lines."""
     for batch in records.rejected:
         yield later_lines(batch, position.lines)

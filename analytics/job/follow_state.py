@@ -32,7 +32,7 @@ HEAD_BYTES = 256
 
 
 @dataclass
-class Position:
+class ReadPosition:
     """How far a log was read. size: bytes to which it was read. same_as: the file it is a copy of.
 
     sample: the log has one message in this number. beginning: identifies its first records; empty
@@ -70,7 +70,7 @@ class FollowState:
     expected_days: list[tuple[float, int, int, int]] = field(default_factory=list)
     rows: dict[str, int] = field(default_factory=dict)
     kept_since_us: int | None = None
-    logs: dict[str, Position] = field(default_factory=dict)
+    logs: dict[str, ReadPosition] = field(default_factory=dict)
 
     def content(self) -> str:
         """Return the state as text."""
@@ -144,7 +144,7 @@ def _read(engine: DuckDBEngine) -> FollowState | None:
     found = json.loads(content)
     if found.pop("version") != VERSION:
         return None
-    logs = {identity: Position(**one) for identity, one in found.pop("logs").items()}
+    logs = {identity: ReadPosition(**one) for identity, one in found.pop("logs").items()}
     days = [(*row,) for row in found.pop("expected_days")]
     return FollowState(**found, logs=logs, expected_days=days)
 

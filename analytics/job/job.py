@@ -26,7 +26,7 @@ from leveret.analytics.tables.anomalies import ANOMALIES, open_series
 from leveret.analytics.tables.copied_events import count_once
 from leveret.analytics.tables.dead_letters import QUERIES as DEAD_LETTERS
 from leveret.analytics.tables.dead_letters import stage_hops
-from leveret.analytics.tables.engine import Engine, Kept, Reading
+from leveret.analytics.tables.engine import Engine, FinalRows, ReadCounts
 from leveret.analytics.tables.plausible import implausible
 from leveret.analytics.tables.queue_histories import (
     CONSUMER_KEYS,
@@ -41,7 +41,7 @@ from leveret.analytics.tables.queue_histories import (
 from leveret.analytics.tables.tables import BY_NAME
 from leveret.analytics.tables.trust import TRUST, LeftOut, put_faults
 from leveret.analytics.traces.local_files import is_local, local_path, replace_file
-from leveret.analytics.traces.trace_files import EVERYTHING, Window
+from leveret.analytics.traces.trace_files import EVERYTHING, TraceWindow
 
 _REJECTED = """
     select file, line, wrong as reason, text,
@@ -72,7 +72,7 @@ class JobOptions(NamedTuple):
 
     directory: str
     out: str
-    window: Window = EVERYTHING
+    window: TraceWindow = EVERYTHING
     poison_above: int = 5
     only: tuple[str, ...] = ()
     since: str = ""
@@ -89,13 +89,13 @@ class Made(NamedTuple):
     beside: contents of files, by name, that are published together with the tables.
     """
 
-    reading: Reading
+    reading: ReadCounts
     left_out: LeftOut
     queries: Mapping[str, str] = QUERIES
     beside: Mapping[str, bytes] = {}
 
 
-def analyze(engine: Engine, options: JobOptions, progress: JobProgress) -> Reading:
+def analyze(engine: Engine, options: JobOptions, progress: JobProgress) -> ReadCounts:
     """Read the logs and write all tables. Raises FileNotFoundError if there is no directory."""
     engine.expect(progress.events)
     with progress.step("reading"):
@@ -106,7 +106,7 @@ def analyze(engine: Engine, options: JobOptions, progress: JobProgress) -> Readi
 
 
 def write_tables(
-    engine: Engine, options: JobOptions, progress: JobProgress, reading: Reading
+    engine: Engine, options: JobOptions, progress: JobProgress, reading: ReadCounts
 ) -> None:
     """Write all tables from the view `records`, and publish them."""
     engine.expect(progress.events)
@@ -159,7 +159,7 @@ def view_histories(engine: Engine, options: JobOptions) -> None:
 def write_staged(engine: Engine, options: JobOptions, progress: JobProgress, made: Made) -> None:
     """Write all tables from the views that their queries read, and publish them."""
     where = engine.begin(options.out)
-    kept = Kept(engine.published(options.out), options.since) if options.since else None
+    kept = FinalRows(engine.published(options.out), options.since) if options.since else None
 
     def write(name: str, query: str) -> None:
         with progress.step(name):

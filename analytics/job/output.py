@@ -5,11 +5,11 @@ from pyspark.sql import functions as F
 
 from leveret.analytics.job.files import escaped
 from leveret.analytics.tables.columns import PARTITION, Table
-from leveret.analytics.tables.engine import Kept
+from leveret.analytics.tables.engine import FinalRows
 from leveret.analytics.tables.tables import BY_NAME
 
 
-def write_table(rows: DataFrame, table: Table, where: str, kept: Kept | None = None) -> None:
+def write_table(rows: DataFrame, table: Table, where: str, kept: FinalRows | None = None) -> None:
     """Write a table below `where`. kept: earlier rows to take over."""
     columns = [F.col(column.name).cast(column.type) for column in table.columns]
     date = F.coalesce(F.col(PARTITION), F.lit("1970-01-01").cast("date")).alias(PARTITION)

@@ -18,14 +18,14 @@ from leveret.analytics.traces.local_files import is_local, local_path
 from leveret.analytics.traces.log_parts import LogPart, parts_of
 from leveret.analytics.traces.log_records import read_log
 from leveret.analytics.traces.schema import SQL_COLUMNS
-from leveret.analytics.traces.trace_files import EVERYTHING, TraceFile, Window
+from leveret.analytics.traces.trace_files import EVERYTHING, TraceFile, TraceWindow
 
 TASKS_MAX = 1_000
 
 Batches = Iterator[pa.RecordBatch]
 
 
-class LogFiles(NamedTuple):
+class FilesToRead(NamedTuple):
     """The files to read. parts: of local files. distant: files of other file systems.
 
     copies: of local files, which are not read.
@@ -36,7 +36,7 @@ class LogFiles(NamedTuple):
     distant: list[TraceFile]
     files: list[TraceFile]
     copies: list[Copy]
-    window: Window
+    window: TraceWindow
 
     @property
     def records(self) -> DataFrame:
@@ -66,7 +66,9 @@ class LogFiles(NamedTuple):
         return self.session.range(0, tasks, 1, tasks).mapInArrow(run, columns)
 
 
-def read_trace(session: SparkSession, directory: str, window: Window = EVERYTHING) -> LogFiles:
+def read_trace(
+    session: SparkSession, directory: str, window: TraceWindow = EVERYTHING
+) -> FilesToRead:
     """Read the trace logs below a directory: a local path or a Hadoop URL.
 
     Raises FileNotFoundError if the directory does not exist.
@@ -75,8 +77,8 @@ def read_trace(session: SparkSession, directory: str, window: Window = EVERYTHIN
 
 
 def read_files(
-    session: SparkSession, files: list[TraceFile], window: Window = EVERYTHING
-) -> LogFiles:
+    session: SparkSession, files: list[TraceFile], window: TraceWindow = EVERYTHING
+) -> FilesToRead:
     """Read trace logs: local ones by part, others by file."""
     local, copies = without_copies(
         [file._replace(path=local_path(file.path)) for file in files if is_local(file.path)]
@@ -85,4 +87,4 @@ def read_files(
     # Spark leaves out files without content; the job lists them.
     parts = parts_of([*local, *(file for file in distant if not file.size)])
     with_content = [file for file in distant if file.size]
-    return LogFiles(session, parts, with_content, files, copies, window)
+    return FilesToRead(session, parts, with_content, files, copies, window)

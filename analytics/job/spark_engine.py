@@ -17,12 +17,12 @@ from leveret.analytics.job.reading import read_trace
 from leveret.analytics.job.staging import stage, stage_records
 from leveret.analytics.tables import versions
 from leveret.analytics.tables.columns import Table
-from leveret.analytics.tables.engine import Kept, Reading, Row, Values
+from leveret.analytics.tables.engine import FinalRows, ReadCounts, Row, Values
 from leveret.analytics.tables.versions import MissingTablesError
 from leveret.analytics.traces.copies import Copy
 from leveret.analytics.traces.file_numbers import missing_files
 from leveret.analytics.traces.local_files import is_local
-from leveret.analytics.traces.trace_files import TraceFile, Window
+from leveret.analytics.traces.trace_files import TraceFile, TraceWindow
 
 EVENTS_PER_PARTITION = 500_000
 """Events that one task of a shuffle processes: about 50 MB."""
@@ -47,7 +47,7 @@ class SparkEngine:
         if self._work is not None and is_local(self._work):
             clear_directory(self._session, self._work)
 
-    def read(self, directory: str, window: Window) -> Reading:
+    def read(self, directory: str, window: TraceWindow) -> ReadCounts:
         """Read the logs; a task reads a part of a large file."""
         files = read_trace(self._session, directory, window)
         records = stage_records(self._session, files, self._path("records"))
@@ -55,14 +55,14 @@ class SparkEngine:
 
     def open_records(
         self, records: DataFrame, files: Sequence[TraceFile], copies: Sequence[Copy]
-    ) -> Reading:
+    ) -> ReadCounts:
         """Make the view `records` of rows that have been staged."""
         records.createOrReplaceTempView("records")
         [(rows, rejected)] = self.rows("select count(*), count(wrong) from records")
         size = sum(file.size for file in files)
         missing = tuple(missing_files(files))
         count = len(files) - len(copies)
-        return Reading(rows, rejected, count, size, tuple(copies), missing)
+        return ReadCounts(rows, rejected, count, size, tuple(copies), missing)
 
     def view(self, name: str, query: str) -> None:
         """Create a temporary view."""
@@ -107,7 +107,9 @@ class SparkEngine:
             return versions.published(out)
         return distant_versions.published(self._session, out)
 
-    def write_table(self, query: str, table: Table, where: str, kept: Kept | None = None) -> None:
+    def write_table(
+        self, query: str, table: Table, where: str, kept: FinalRows | None = None
+    ) -> None:
         """Write Parquet files in a directory for each date."""
         write_table(self._session.sql(query), table, where, kept)
 

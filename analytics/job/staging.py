@@ -8,13 +8,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from leveret.analytics.job.cluster import is_one_machine
-from leveret.analytics.job.reading import LogFiles
+from leveret.analytics.job.reading import FilesToRead
 from leveret.analytics.traces.local_files import is_local, local_path
 from leveret.analytics.traces.record_files import COMPRESSION, write_batches
 from leveret.analytics.traces.schema import SQL_COLUMNS
 
 
-def stage_records(session: SparkSession, reading: LogFiles, path: str) -> DataFrame:
+def stage_records(session: SparkSession, reading: FilesToRead, path: str) -> DataFrame:
     """Write all records to a directory and read them back."""
     if is_one_machine(session) and is_local(path) and not reading.distant:
         _write_directly(reading, local_path(path))
@@ -29,7 +29,7 @@ def stage(rows: DataFrame, path: str) -> DataFrame:
     return rows.sparkSession.read.parquet(path)
 
 
-def _write_directly(reading: LogFiles, path: str) -> None:
+def _write_directly(reading: FilesToRead, path: str) -> None:
     """Write Parquet from the Python workers: passing the rows to Java takes twice as long as
     reading.
     """

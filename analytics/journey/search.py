@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from leveret.analytics.journey.byte_finder import ByteFinder
 from leveret.analytics.traces.log_blocks import LogBlock, Problem, read_blocks
-from leveret.analytics.traces.trace_files import TraceFile, Window
+from leveret.analytics.traces.trace_files import TraceFile, TraceWindow
 from leveret.broker.tracing import record
 from leveret.broker.tracing.block_lines import RecordBlock
 
@@ -25,7 +25,7 @@ GAPS_MAX, PROBLEMS_MAX = 10_000, 1_000
 """Limits for one file: records of gaps and purges, and problems."""
 
 
-class Wanted(NamedTuple):
+class WantedMessages(NamedTuple):
     """The messages to find: those with one of these ids or numbers, in the window.
 
     with_gaps: also return records of gaps and of purges of whole queues.
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
     message_ids: frozenset[str] = frozenset()
     correlation_ids: frozenset[str] = frozenset()
     numbers: frozenset[int] = frozenset()
-    window: Window = Window()
+    window: TraceWindow = TraceWindow()
     with_gaps: bool = True
 
 
@@ -55,7 +55,7 @@ class Found(NamedTuple):
 
 
 @dataclass
-class Result:
+class SearchResult:
     """The result for all files. records, gaps: in order of time. samples: the sampling factors
     found.
     """
@@ -87,15 +87,15 @@ class Result:
 
 def search(
     files: Sequence[TraceFile],
-    wanted: Wanted,
+    wanted: WantedMessages,
     processes: int,
-    is_enough: Callable[[Result], bool] = lambda result: False,
+    is_enough: Callable[[SearchResult], bool] = lambda result: False,
     progress: Callable[[int, int], object] = lambda done, of: None,
-) -> Result:
+) -> SearchResult:
     """Search files. is_enough: called after each wave, may end the search. progress: bytes done,
     total.
     """
-    result, seen = Result(numbers=set(wanted.numbers)), set[bytes]()
+    result, seen = SearchResult(numbers=set(wanted.numbers)), set[bytes]()
     total = sum(file.size for file in files)
     with _Pool(processes) as pool:
         for wave in _waves(files, processes):
@@ -119,7 +119,11 @@ def _waves(files: Sequence[TraceFile], processes: int) -> Iterator[Sequence[Trac
 
 
 def _search_wave(
-    pool: "_Pool", wave: Sequence[TraceFile], wanted: Wanted, result: Result, seen: set[bytes]
+    pool: "_Pool",
+    wave: Sequence[TraceFile],
+    wanted: WantedMessages,
+    result: SearchResult,
+    seen: set[bytes],
 ) -> None:
     sought = wanted._replace(numbers=frozenset(result.numbers))
     asked = [(file, sought) for file in wave]
@@ -130,7 +134,12 @@ def _search_wave(
             result.add(found, seen)
         everything = frozenset(result.numbers)
         asked = [
-            (file, Wanted(numbers=everything - known[file], window=wanted.window, with_gaps=False))
+            (
+                file,
+                WantedMessages(
+                    numbers=everything - known[file], window=wanted.window, with_gaps=False
+                ),
+            )
             for file in wave
             if everything - known[file]
         ]
@@ -152,14 +161,14 @@ class _Pool:
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=True)
 
-    def scan(self, asked: Iterable[tuple[TraceFile, Wanted]]) -> Iterator[Found]:
+    def scan(self, asked: Iterable[tuple[TraceFile, WantedMessages]]) -> Iterator[Found]:
         """Search each file."""
         if self._executor is None:
             return map(scan_file, asked)
         return self._executor.map(scan_file, asked)
 
 
-def scan_file(asked: tuple[TraceFile, Wanted]) -> Found:
+def scan_file(asked: tuple[TraceFile, WantedMessages]) -> Found:
     """Search one file."""
     file, wanted = asked
     scan = _Scan(file, wanted)
@@ -172,7 +181,7 @@ def scan_file(asked: tuple[TraceFile, Wanted]) -> Found:
 class _Scan:
     """The search of one file."""
 
-    def __init__(self, file: TraceFile, wanted: Wanted) -> None:
+    def __init__(self, file: TraceFile, wanted: WantedMessages) -> None:
         self.problems: list[Problem] = []
         self._file = file
         self._wanted = wanted

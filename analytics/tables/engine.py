@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from leveret.analytics.tables.columns import Table
 from leveret.analytics.traces.copies import Copy
-from leveret.analytics.traces.file_numbers import Missing
-from leveret.analytics.traces.trace_files import Window
+from leveret.analytics.traces.file_numbers import MissingFiles
+from leveret.analytics.traces.trace_files import TraceWindow
 
 Row = tuple[Any, ...]
 Values = dict[str, Any]
 
 
-class Reading(NamedTuple):
+class ReadCounts(NamedTuple):
     """The numbers of valid and rejected records that were read, and of log files.
 
     size: the bytes of the files. copies: files that were not read, since they have the records of
@@ -35,10 +35,10 @@ class Reading(NamedTuple):
     files: int
     size: int = 0
     copies: tuple[Copy, ...] = ()
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingFiles, ...] = ()
 
 
-class Kept(NamedTuple):
+class FinalRows(NamedTuple):
     """Rows of a published table that are final. since: the first date, YYYY-MM-DD, that is not."""
 
     where: str
@@ -48,7 +48,7 @@ class Kept(NamedTuple):
 class Engine(Protocol):
     """Reads records, runs queries and writes tables. Names of views are shared by all queries."""
 
-    def read(self, directory: str, window: Window) -> Reading:
+    def read(self, directory: str, window: TraceWindow) -> ReadCounts:
         """Read the logs below a directory into the view `records` (schema.COLUMNS).
 
         Raises FileNotFoundError if the directory does not exist.
@@ -78,7 +78,9 @@ class Engine(Protocol):
         Raises MissingTablesError.
         """
 
-    def write_table(self, query: str, table: Table, where: str, kept: Kept | None = None) -> None:
+    def write_table(
+        self, query: str, table: Table, where: str, kept: FinalRows | None = None
+    ) -> None:
         """Write a table below `where`. kept: earlier rows to take over; only Spark does."""
 
     def open_table(self, where: str, name: str) -> None:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from leveret.analytics.formatting import moment, plural
-from leveret.analytics.tables.engine import Engine, Reading
+from leveret.analytics.tables.engine import Engine, ReadCounts
 from leveret.analytics.tables.plausible import Span
 from leveret.analytics.traces.clock import WENT_BACK
-from leveret.analytics.traces.file_numbers import Missing
+from leveret.analytics.traces.file_numbers import MissingFiles
 
 TRUST = "select *, cast(null as date) as date from faults"
 """The table, made from the view `faults`."""
@@ -36,7 +36,7 @@ _GAPS = """
 _FORMATS = {"json": "JSON logs of the tracing plugin", "text": "text logs of the tracing plugin"}
 
 
-class Fault(NamedTuple):
+class Flaw(NamedTuple):
     """A row of the table. times: files, lines, jumps or records, as the sentence says.
 
     lost_records: an estimate; None if it is not known. lost_bytes: of files, compressed.
@@ -56,38 +56,38 @@ class LeftOut(NamedTuple):
     copies: dict[str, int]
 
 
-def put_faults(engine: Engine, reading: Reading, left_out: LeftOut) -> None:
+def put_faults(engine: Engine, reading: ReadCounts, left_out: LeftOut) -> None:
     """Make the view `faults`, from the views `records` and `events`."""
     found = list(_faults(engine, reading, left_out)) or [
-        Fault(FINE, 0, 0, 0, "No file is missing, damaged or given twice, no record was lost, and"
-              " no clock was found to be wrong.")
+        Flaw(FINE, 0, 0, 0, "No file is missing, damaged or given twice, no record was lost, and"
+             " no clock was found to be wrong.")
     ]  # fmt: skip
     columns = zip(*found, strict=True)
     types = (pa.string(), pa.int64(), pa.int64(), pa.int64(), pa.string())
     rows = {
         name: pa.array(values, kind)
-        for name, values, kind in zip(Fault._fields, columns, types, strict=True)
+        for name, values, kind in zip(Flaw._fields, columns, types, strict=True)
     }
     engine.put("faults", pa.table(rows))
 
 
-def _faults(engine: Engine, reading: Reading, left_out: LeftOut) -> Iterator[Fault]:
+def _faults(engine: Engine, reading: ReadCounts, left_out: LeftOut) -> Iterator[Flaw]:
     yield from _missing(reading)
     yield from _damaged(engine, reading)
     [(gaps, lost, first_us)] = engine.rows(_GAPS)
     if gaps:
-        yield Fault("gaps", gaps, lost, None,
-                    f"The broker could not write {plural(lost, 'record')}, in {plural(gaps, 'gap')}"
-                    f" from {moment(first_us)} on: its disk was too slow.")  # fmt: skip
+        yield Flaw("gaps", gaps, lost, None,
+                   f"The broker could not write {plural(lost, 'record')}, in {plural(gaps, 'gap')}"
+                   f" from {moment(first_us)} on: its disk was too slow.")  # fmt: skip
     yield from _copies(reading, left_out.copies)
     yield from _times(engine, left_out.implausible)
 
 
-def _missing(reading: Reading) -> Iterator[Fault]:
+def _missing(reading: ReadCounts) -> Iterator[Flaw]:
     for one in reading.missing:
         per_file = reading.events // reading.files if reading.files else 0
         numbers = f"number {one.first}" if one.files == 1 else f"numbers {one.first} to {one.last}"
-        yield Fault(
+        yield Flaw(
             "missing files", one.files, one.files * per_file, None,
             f"{plural(one.files, 'file')} of node {one.node}{_in_vhost(one)} of the log begun at"
             f" {moment(one.began_us)} {_is(one.files)} missing ({numbers}): about"
@@ -95,11 +95,11 @@ def _missing(reading: Reading) -> Iterator[Fault]:
         )  # fmt: skip
 
 
-def _in_vhost(one: Missing) -> str:
+def _in_vhost(one: MissingFiles) -> str:
     return f", vhost {one.vhost}," if one.vhost else ""
 
 
-def _damaged(engine: Engine, reading: Reading) -> Iterator[Fault]:
+def _damaged(engine: Engine, reading: ReadCounts) -> Iterator[Flaw]:
     [(problems, files, lost_bytes, file)] = engine.rows(_DAMAGE)
     if not problems:
         return
@@ -109,7 +109,7 @@ def _damaged(engine: Engine, reading: Reading) -> Iterator[Fault]:
         if lost_bytes else "no whole part of a file was skipped"
     )  # fmt: skip
     more = f" and {plural(files - 1, 'other file')}" if files > 1 else ""
-    yield Fault(
+    yield Flaw(
         "damage", problems, lost + problems, lost_bytes,
         f"{plural(problems, 'line')} or {plural(problems, 'place')} in {file}{more} could not be"
         f" read; {cost}. The table rejected has each." if problems > 1 else
@@ -117,27 +117,27 @@ def _damaged(engine: Engine, reading: Reading) -> Iterator[Fault]:
     )  # fmt: skip
 
 
-def _copies(reading: Reading, copies: dict[str, int]) -> Iterator[Fault]:
+def _copies(reading: ReadCounts, copies: dict[str, int]) -> Iterator[Flaw]:
     if reading.copies:
         shown = ", ".join(f"{one.file} (as {one.same_as})" for one in reading.copies[:NAMED_MAX])
         more = len(reading.copies) - NAMED_MAX
         rest = f" and {plural(more, 'other file')}" if more > 0 else ""
         count = len(reading.copies)
-        yield Fault("copied files", count, 0, 0,
-                    f"{plural(count, 'file')} {_is(count)} a copy of another one and"
-                    f" {_is(count, 'was', 'were')} not read: {shown}{rest}.")  # fmt: skip
+        yield Flaw("copied files", count, 0, 0,
+                   f"{plural(count, 'file')} {_is(count)} a copy of another one and"
+                   f" {_is(count, 'was', 'were')} not read: {shown}{rest}.")  # fmt: skip
     for name, count in sorted(copies.items()):
-        yield Fault("copied records", count, 0, 0,
-                    f"{plural(count, 'record')} of {_FORMATS[name]} {_is(count)} in a log of"
-                    " another format, too, and counted once.")  # fmt: skip
+        yield Flaw("copied records", count, 0, 0,
+                   f"{plural(count, 'record')} of {_FORMATS[name]} {_is(count)} in a log of"
+                   " another format, too, and counted once.")  # fmt: skip
 
 
-def _times(engine: Engine, implausible: list[Span]) -> Iterator[Fault]:
+def _times(engine: Engine, implausible: list[Span]) -> Iterator[Flaw]:
     if implausible:
         count = sum(one.records for one in implausible)
         first_us = min(one.first_us for one in implausible)
         last_us = max(one.last_us for one in implausible)
-        yield Fault(
+        yield Flaw(
             "implausible times", count, count, None,
             f"{plural(count, 'record')}, of {moment(first_us)} to {moment(last_us)},"
             f" {_is(count)} more than 30 days from the others and"
@@ -146,9 +146,9 @@ def _times(engine: Engine, implausible: list[Span]) -> Iterator[Fault]:
     [(jumps, files, file, first)] = engine.rows(_JUMPS)
     if jumps:
         where = file if files == 1 else f"{plural(files, 'file')}, among them {file}"
-        yield Fault("clock", jumps, 0, 0,
-                    f"{plural(jumps, 'time')} a clock went back, in {where}"
-                    f" ({first.partition(';')[0]}): times around it are not in order.")  # fmt: skip
+        yield Flaw("clock", jumps, 0, 0,
+                   f"{plural(jumps, 'time')} a clock went back, in {where}"
+                   f" ({first.partition(';')[0]}): times around it are not in order.")  # fmt: skip
 
 
 def _is(count: int, one: str = "is", many: str = "are") -> str:

@@ -15,7 +15,7 @@ from leveret.analytics.traces.trace_files import TraceFile
 _NAME = re.compile(r"(?P<node>.+)-(?P<began_us>\d{15,17})-(?P<number>\d{1,9})\.[a-z.]+")
 
 
-class Missing(NamedTuple):
+class MissingFiles(NamedTuple):
     """Files of a log that are missing. first, last: the lowest and the highest number."""
 
     node: str
@@ -26,7 +26,7 @@ class Missing(NamedTuple):
     last: int
 
 
-def missing_files(files: Iterable[TraceFile]) -> list[Missing]:
+def missing_files(files: Iterable[TraceFile]) -> list[MissingFiles]:
     """Return the missing numbers of files, by log."""
     numbers: dict[tuple[str, str, int], set[int]] = {}
     for file in files:
@@ -34,7 +34,7 @@ def missing_files(files: Iterable[TraceFile]) -> list[Missing]:
             key = (found["node"], file.vhost or "", int(found["began_us"]))
             numbers.setdefault(key, set()).add(int(found["number"]))
     return [
-        Missing(*key, *between) for key, known in sorted(numbers.items())
+        MissingFiles(*key, *between) for key, known in sorted(numbers.items())
         if (between := _between(sorted(known)))
     ]  # fmt: skip
 

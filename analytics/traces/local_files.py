@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from leveret.analytics.traces.trace_files import TraceFile, Window, described
+from leveret.analytics.traces.trace_files import TraceFile, TraceWindow, described
 
 HIDDEN = "._"
 """File names with these prefixes are hidden; no log has one."""
@@ -20,7 +20,7 @@ def local_path(path: str) -> str:
     return path.removeprefix("file://")
 
 
-def list_local_files(directory: str, window: Window) -> list[TraceFile]:
+def list_local_files(directory: str, window: TraceWindow) -> list[TraceFile]:
     """List the files below a directory that can have records of a window, largest first.
 
     Largest first, so that no worker starts a large file when the others have finished. Raises
@@ -29,7 +29,7 @@ def list_local_files(directory: str, window: Window) -> list[TraceFile]:
     return chosen(_files_below(directory), window)
 
 
-def chosen(files: Iterator[TraceFile], window: Window) -> list[TraceFile]:
+def chosen(files: Iterator[TraceFile], window: TraceWindow) -> list[TraceFile]:
     """Return the files that can have records of a window, largest first."""
     wanted = [file for file in files if window.meets(file)]
     return sorted(wanted, key=lambda file: (-file.size, file.path))

@@ -29,13 +29,13 @@ from leveret.analytics.traces.log_blocks import (
 from leveret.analytics.traces.log_parts import LogPart, PartSource, next_member
 from leveret.analytics.traces.log_records import read_log, records_of_lines
 from leveret.analytics.traces.parsing import set_aside
-from leveret.analytics.traces.trace_files import TraceFile, Window
+from leveret.analytics.traces.trace_files import TraceFile, TraceWindow
 
 BEING_WRITTEN = ".open"
 """The ending of the name of a file that is being written."""
 
 
-class Added(NamedTuple):
+class AddedBytes(NamedTuple):
     """Bytes of a file that are to be read.
 
     sample: the log has one message in this number; None if the log cannot be read.
@@ -59,7 +59,7 @@ class AddedRecords:
     lines: how many there are. first_us, last_us: times of the first and the last record.
     """
 
-    def __init__(self, added: Added, window: Window) -> None:
+    def __init__(self, added: AddedBytes, window: TraceWindow) -> None:
         """Read the bytes. Raises OSError."""
         self._added = added
         self._window = window
@@ -102,7 +102,7 @@ class AddedRecords:
             self.last_us = known[-1].as_py()
 
 
-def _opened(added: Added) -> BinaryIO:
+def _opened(added: AddedBytes) -> BinaryIO:
     """Open the file, which may have got its final name since it was listed. Raises OSError."""
     try:
         return open(added.file.path, "rb")
@@ -131,7 +131,7 @@ def end_of_added(file: TraceFile, begins: int, bytes_max: int) -> int:
         return end_of_whole_members(opened, begins) if file.is_open else file.size
 
 
-def pieces_of(added: Added, piece_bytes: int) -> list[Added]:
+def pieces_of(added: AddedBytes, piece_bytes: int) -> list[AddedBytes]:
     """Divide the data to read into pieces of at least this number of bytes. Raises OSError."""
     borders = [added.begins]
     with _opened(added) as opened:

@@ -23,7 +23,7 @@ from leveret.analytics.traces.log_parts import LogPart, PartSource, part_source
 from leveret.analytics.traces.parsing import Wanted, parse_block, parse_entries, set_aside
 from leveret.analytics.traces.rabbitmq_logs import records_of_json, records_of_text
 from leveret.analytics.traces.schema import SAMPLES, in_words
-from leveret.analytics.traces.trace_files import Window
+from leveret.analytics.traces.trace_files import TraceWindow
 from leveret.broker.tracing import record
 from leveret.broker.tracing.block_lines import RecordBlock
 
@@ -41,7 +41,7 @@ class _Kind(NamedTuple):
     reason: str = ""
 
 
-def read_log(part: LogPart, window: Window) -> Iterator[pa.RecordBatch]:
+def read_log(part: LogPart, window: TraceWindow) -> Iterator[pa.RecordBatch]:
     """Read the records of a window from a part of a local log, as schema.COLUMNS."""
     if not part.size:
         yield from read_stream(io.BytesIO(), part.path, window)
@@ -57,7 +57,7 @@ def read_log(part: LogPart, window: Window) -> Iterator[pa.RecordBatch]:
         yield set_aside([Problem(part.path, None, reason)])
 
 
-def read_stream(source: Source, path: str, window: Window) -> Iterator[pa.RecordBatch]:
+def read_stream(source: Source, path: str, window: TraceWindow) -> Iterator[pa.RecordBatch]:
     """Read the records of a window from a whole log. Raises OSError."""
     problems: list[Problem] = []
     members = _members(window)
@@ -75,7 +75,7 @@ def read_stream(source: Source, path: str, window: Window) -> Iterator[pa.Record
 
 
 def read_members(
-    source: Source, path: str, begins: int, ending: Ending, window: Window
+    source: Source, path: str, begins: int, ending: Ending, window: TraceWindow
 ) -> Iterator[pa.RecordBatch]:
     """Read the records of a window from members with blocks, the first from byte `begins` on.
 
@@ -105,13 +105,13 @@ def sample_of(path: str) -> int | None:
 
 
 def records_of_lines(
-    blocks: Iterator[LogBlock], path: str, sample: int, window: Window
+    blocks: Iterator[LogBlock], path: str, sample: int, window: TraceWindow
 ) -> Iterator[pa.RecordBatch]:
     """Read the records of a window from lines of a log of the broker."""
     yield from _parsed(blocks, path, _Kind(_LEVERET, sample), window)
 
 
-def _read_part(file: BinaryIO, part: LogPart, window: Window) -> Iterator[pa.RecordBatch]:
+def _read_part(file: BinaryIO, part: LogPart, window: TraceWindow) -> Iterator[pa.RecordBatch]:
     """Read one of several parts. Only logs of the broker have parts; others are read by the first.
 
     Lines are counted from the beginning of the part, which is named with the file.
@@ -139,7 +139,7 @@ def _read_part(file: BinaryIO, part: LogPart, window: Window) -> Iterator[pa.Rec
 
 
 def _jumps_to(
-    later: PartSource, path: str, kind: _Kind, window: Window, clock: RecordClock
+    later: PartSource, path: str, kind: _Kind, window: TraceWindow, clock: RecordClock
 ) -> list[Problem]:
     """Return a problem if the clock went back before the first record of the next part."""
     members = BlockMembers(None, has_header=False, make=columns_of)
@@ -159,7 +159,7 @@ def _ending_of(path: str) -> Ending:
     return Ending.WRITTEN if path.endswith(record.OPEN_SUFFIXES) else Ending.FILE
 
 
-def _members(window: Window, has_header: bool = True) -> BlockMembers:
+def _members(window: TraceWindow, has_header: bool = True) -> BlockMembers:
     def is_wanted(block: RecordBlock) -> bool:
         return window.overlaps(block.from_us, block.to_us)
 
@@ -167,7 +167,7 @@ def _members(window: Window, has_header: bool = True) -> BlockMembers:
 
 
 def _parsed(
-    blocks: Iterator[LogBlock], path: str, kind: _Kind, window: Window
+    blocks: Iterator[LogBlock], path: str, kind: _Kind, window: TraceWindow
 ) -> Iterator[pa.RecordBatch]:
     if kind.name == _LEVERET:
         yield from _parsed_blocks(blocks, path, kind, window, RecordClock(path))
@@ -179,7 +179,7 @@ def _parsed(
 
 
 def _parsed_blocks(
-    blocks: Iterator[LogBlock], path: str, kind: _Kind, window: Window, clock: RecordClock
+    blocks: Iterator[LogBlock], path: str, kind: _Kind, window: TraceWindow, clock: RecordClock
 ) -> Iterator[pa.RecordBatch]:
     """Parse the blocks of a log of the broker."""
     for block in blocks:
@@ -189,9 +189,9 @@ def _parsed_blocks(
                 yield set_aside(problems)
 
 
-def _filter(window: Window) -> Wanted | None:
+def _filter(window: TraceWindow) -> Wanted | None:
     """Return the filter for the records of a window; None for all."""
-    return None if window == Window() else lambda table: _is_in(table, window)
+    return None if window == TraceWindow() else lambda table: _is_in(table, window)
 
 
 def _lines(blocks: Iterator[LogBlock]) -> Iterator[tuple[int, bytes]]:
@@ -199,7 +199,7 @@ def _lines(blocks: Iterator[LogBlock]) -> Iterator[tuple[int, bytes]]:
         yield from enumerate(block.data.split(b"\n")[:-1], block.line)
 
 
-def _is_in(table: pa.Table, window: Window) -> Any:
+def _is_in(table: pa.Table, window: TraceWindow) -> Any:
     time_us, wanted = table["time_us"], pc.equal(table["event"], table["event"])
     if window.from_us is not None:
         wanted = pc.and_(wanted, pc.greater_equal(time_us, window.from_us))

@@ -16,7 +16,7 @@ from leveret.analytics.traces.log_parts import LogPart
 from leveret.analytics.traces.log_records import read_log
 from leveret.analytics.traces.parsing import ARROW_COLUMNS
 from leveret.analytics.traces.schema import REPEATED
-from leveret.analytics.traces.trace_files import Window
+from leveret.analytics.traces.trace_files import TraceWindow
 from leveret.broker.resources.available_processors import available_processors
 
 COMPRESSION = "snappy"
@@ -34,7 +34,7 @@ GROUP_ROWS = 200_000
 """Rows of one row group: about 30 MB in memory."""
 
 
-class Counts(NamedTuple):
+class RowCounts(NamedTuple):
     """Rows of record files. rejected: those of rejected lines and files, included in `rows`."""
 
     rows: int
@@ -47,7 +47,7 @@ class RecordFiles:
     Arrow and the decompression release the interpreter lock, so threads parse in parallel.
     """
 
-    def __init__(self, parts: Sequence[LogPart], window: Window, directory: Path) -> None:
+    def __init__(self, parts: Sequence[LogPart], window: TraceWindow, directory: Path) -> None:
         self._parts = parts
         self._window = window
         self._directory = directory
@@ -60,7 +60,7 @@ class RecordFiles:
         """The rows that were parsed so far."""
         return sum(self._rows)
 
-    def write(self) -> Counts:
+    def write(self) -> RowCounts:
         """Write a file for each part, and an empty one, so that there is one without any log.
 
         Raises OSError if a file cannot be written.
@@ -76,7 +76,7 @@ class RecordFiles:
                 self._is_stopped = True
                 raise
 
-    def _write(self, number: int) -> Counts:
+    def _write(self, number: int) -> RowCounts:
         path = str(self._directory / f"part-{number:05}.parquet")
         return write_batches(self._counted(number), path)
 
@@ -88,7 +88,7 @@ class RecordFiles:
             yield batch
 
 
-def write_batches(batches: Iterable[pa.RecordBatch], path: str) -> Counts:
+def write_batches(batches: Iterable[pa.RecordBatch], path: str) -> RowCounts:
     """Write one Parquet file and return the counts of its rows."""
     with pq.ParquetWriter(
         path, ARROW_COLUMNS, compression=COMPRESSION, use_dictionary=FEW_VALUES,
@@ -97,15 +97,15 @@ def write_batches(batches: Iterable[pa.RecordBatch], path: str) -> Counts:
         return _summed(_write_group(file, group) for group in _groups(batches))
 
 
-def _write_group(file: pq.ParquetWriter, group: pa.Table) -> Counts:
+def _write_group(file: pq.ParquetWriter, group: pa.Table) -> RowCounts:
     # Parquet takes the numbers of texts as they are if all batches have the same texts.
     file.write_table(group.unify_dictionaries())
-    return Counts(len(group), len(group) - group["wrong"].null_count)
+    return RowCounts(len(group), len(group) - group["wrong"].null_count)
 
 
-def _summed(counts: Iterable[Counts]) -> Counts:
+def _summed(counts: Iterable[RowCounts]) -> RowCounts:
     found = list(counts)
-    return Counts(sum(one.rows for one in found), sum(one.rejected for one in found))
+    return RowCounts(sum(one.rows for one in found), sum(one.rejected for one in found))
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

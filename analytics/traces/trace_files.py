@@ -32,7 +32,7 @@ class MomentError(ArgumentTypeError):
     """The text is not a valid time; the message, which argparse prints, shows the format."""
 
 
-class Window(NamedTuple):
+class TraceWindow(NamedTuple):
     """A virtual host and a time range, from_us <= time < to_us, in microseconds since 1970.
 
     None means no limit.
@@ -65,7 +65,7 @@ class Window(NamedTuple):
         return not (ends_before or begins_after)
 
 
-EVERYTHING = Window()
+EVERYTHING = TraceWindow()
 
 
 class TraceFile(NamedTuple):
@@ -82,7 +82,7 @@ class TraceFile(NamedTuple):
         return self.path.endswith(OPEN_SUFFIXES)
 
 
-def trace_files(directory: Path, window: Window) -> list[TraceFile]:
+def trace_files(directory: Path, window: TraceWindow) -> list[TraceFile]:
     """List the files below a directory that overlap a window, oldest first. Raises OSError."""
     if not directory.is_dir():
         raise NotADirectoryError(f"{directory} is not a directory of trace logs")

@@ -19,7 +19,8 @@
 On the way back annotations that begin with `x-` are headers again. A body of other sections stays
 encoded, with the type `amqp-1.0`.
 
-RabbitMQ 3.x differs (`Rules`): a message without a delivery mode has no header section, `CC` and
+RabbitMQ 3.x differs (`ConversionRules`): a message without a delivery mode has no header section,
+`CC` and
 nested values are dropped, and binary headers stay binary instead of becoming text. A message
 without a header section is persistent in 4.0, and has no delivery mode before.
 """
@@ -40,7 +41,7 @@ SHORT_BYTES_MAX: Final = 255
 _URN: Final = "urn:uuid:"
 
 
-class Rules(NamedTuple):
+class ConversionRules(NamedTuple):
     """What differs between RabbitMQ's versions. is_4: 4.0 and later."""
 
     is_4: bool
@@ -58,7 +59,7 @@ class Amqp091Message(NamedTuple):
 # From 0-9-1
 
 
-def to_amqp10(message: Amqp091Message, rules: Rules) -> Amqp10Message:
+def to_amqp10(message: Amqp091Message, rules: ConversionRules) -> Amqp10Message:
     """The message of AMQP 1.0."""
     properties = message.properties
     headers: Table = properties.get("headers") or {}
@@ -85,7 +86,7 @@ def to_amqp10(message: Amqp091Message, rules: Rules) -> Amqp10Message:
     return converted
 
 
-def _set_header(converted: Amqp10Message, properties: Properties, rules: Rules) -> None:
+def _set_header(converted: Amqp10Message, properties: Properties, rules: ConversionRules) -> None:
     mode = properties.get("delivery_mode")
     converted.has_header = rules.is_4 or mode is not None
     if converted.has_header:
@@ -99,7 +100,7 @@ def _set_header(converted: Amqp10Message, properties: Properties, rules: Rules) 
         converted.header["ttl"] = Value("uint", int(expiration))
 
 
-def _annotations(headers: Table, rules: Rules) -> Pairs:
+def _annotations(headers: Table, rules: ConversionRules) -> Pairs:
     annotations: Pairs = []
     for name, field in headers.items():
         if name == "CC" and field[0] == "A" and rules.is_4:
@@ -175,7 +176,7 @@ def _milliseconds(seconds: int) -> int:
 # To 0-9-1
 
 
-def to_amqp091(message: Amqp10Message, rules: Rules) -> Amqp091Message:
+def to_amqp091(message: Amqp10Message, rules: ConversionRules) -> Amqp091Message:
     """The message of AMQP 0-9-1. The footer and delivery annotations are dropped."""
     headers: Table = {}
     for key, value in message.message_annotations:
@@ -198,7 +199,7 @@ def to_amqp091(message: Amqp10Message, rules: Rules) -> Amqp091Message:
     return Amqp091Message(_text_of(exchange), _text_of(key), properties, body)
 
 
-def _add_annotation(headers: Table, name: object, value: Value, rules: Rules) -> None:
+def _add_annotation(headers: Table, name: object, value: Value, rules: ConversionRules) -> None:
     if name == "x-cc":
         _add(headers, "CC", value, rules)
     elif (
@@ -211,13 +212,13 @@ def _add_annotation(headers: Table, name: object, value: Value, rules: Rules) ->
         _add(headers, name, value, rules)
 
 
-def _add(headers: Table, name: str, value: Value, rules: Rules) -> None:
+def _add(headers: Table, name: str, value: Value, rules: ConversionRules) -> None:
     field = _field_of(value, rules)
     if field is not None:
         headers[name] = field
 
 
-def _read_header(properties: Properties, message: Amqp10Message, rules: Rules) -> None:
+def _read_header(properties: Properties, message: Amqp10Message, rules: ConversionRules) -> None:
     header = message.header
     durable = header.get("durable", NULL).value
     if durable is not None:
@@ -273,7 +274,7 @@ def _read_id(properties: Properties, headers: Table, name: str, value: Value) ->
             headers[header] = ("x", data)
 
 
-def _field_of(value: Value, rules: Rules) -> Field | None:
+def _field_of(value: Value, rules: ConversionRules) -> Field | None:
     """The field of a table with a value; None if 0-9-1 has no such type."""
     kind, content = value
     if kind == "binary":

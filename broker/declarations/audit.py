@@ -21,7 +21,7 @@ from leveret.broker.declarations.requester import Requester
 logger = logging.getLogger("leveret.audit")
 
 
-class Act(msgspec.Struct, frozen=True):
+class AuditedChange(msgspec.Struct, frozen=True):
     """One change.
 
     action: the change of the object, in RabbitMQ's names of events where it has one, such as
@@ -37,10 +37,10 @@ class Act(msgspec.Struct, frozen=True):
     detail: dict[str, Any] = {}
 
 
-Listener = Callable[[Requester, Act], object]
+Listener = Callable[[Requester, AuditedChange], object]
 
 
-def log_act(requester: Requester, act: Act) -> None:
+def log_act(requester: Requester, act: AuditedChange) -> None:
     """Write the act to the log."""
     logger.info("%s (requested by %s)", act.text, requester)
 
@@ -55,7 +55,7 @@ class Audit:
         """Call the listener with every act from now on. It must return at once and not raise."""
         self._listeners.append(listener)
 
-    def note(self, requester: Requester, act: Act) -> None:
+    def note(self, requester: Requester, act: AuditedChange) -> None:
         """An act has taken place: log it, and tell the listeners."""
         log_act(requester, act)
         for listener in self._listeners:

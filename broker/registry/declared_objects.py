@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Generic, TypeVar
 
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.declarations.values import Declaration
 from leveret.broker.registry.stored_rows import StoredRows
@@ -132,7 +132,7 @@ class DeclaredObjects(ABC, Generic[Put, Change]):
         return True
 
     @abstractmethod
-    def acts(self, it: Put | Change) -> Iterator[Act]:
+    def acts(self, it: Put | Change) -> Iterator[AuditedChange]:
         """The report of a declaration for the audit. Called before it is applied.
 
         The sentences are those of RabbitMQ 3.12's `rabbit_auth_backend_internal`, `rabbit_vhost`

@@ -20,7 +20,7 @@ RG4. A deletion may take several turns of the event loop (`applying`). From the 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.requester import NODE, Requester
 from leveret.broker.declarations.values import Declaration, Permission, PutPermission, PutVhost
 from leveret.broker.events.events import Events
@@ -118,7 +118,9 @@ class Registry(Tables):
         cancelled, self.cancelled = self.cancelled, []
         return cancelled
 
-    def acts(self, declarations: Iterable[Declaration], requester: Requester) -> list[Act]:
+    def acts(
+        self, declarations: Iterable[Declaration], requester: Requester
+    ) -> list[AuditedChange]:
         """The report of declarations for the audit. Called before they are applied.
 
         It reports declarations of operators over HTTP, with leveretctl or in a definitions file.
@@ -127,7 +129,7 @@ class Registry(Tables):
         """
         if requester.way == NODE:
             return []
-        acts: list[Act] = []
+        acts: list[AuditedChange] = []
         for it in declarations:
             objects = self._by_type[type(it)]
             if objects.is_reported(it, requester):

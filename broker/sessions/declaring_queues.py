@@ -11,7 +11,7 @@ from typing import NamedTuple
 from leveret.broker.amqp.errors import Fault, not_found
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.properties import DIRECT_REPLY_TO
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.queues.contract.arguments import check_dead_letter_exchange
 from leveret.broker.queues.contract.queue_client import QueueClient, QueueLength
 from leveret.broker.queues.contract.queue_kind import CLASSIC, QUORUM, TYPE_ARGUMENT
@@ -247,7 +247,7 @@ async def purge_queue(session: Session, name: str) -> int:
     queue.purge(purged)
     count = await purged
     what = resource(QUEUE, name, session.vhost.name)
-    act = Act("queue.purged", QUEUE, name, f"Purged {what} of {count} messages",
-              session.vhost.name, {"messages": count})  # fmt: skip
+    act = AuditedChange("queue.purged", QUEUE, name, f"Purged {what} of {count} messages",
+                        session.vhost.name, {"messages": count})  # fmt: skip
     session.services.audit.note(session.connection.requester, act)
     return count

@@ -17,7 +17,7 @@ WAIT_MS: Final = 500
 HOUR_US: Final = 3_600_000_000
 
 
-class Pending(Protocol):
+class PendingRecords(Protocol):
     """The records that wait to be passed on."""
 
     def take(self) -> tuple[bytes, int]:
@@ -49,12 +49,12 @@ class Batches:
     since the last reported gap. lost_in_all: records dropped since the start.
     """
 
-    def __init__(self, output: TraceOutput, clock: Clock, pending: Pending) -> None:
+    def __init__(self, output: TraceOutput, clock: Clock, pending: PendingRecords) -> None:
         self.output = output
         self.lost = self.lost_in_all = self.written = 0
         self.turns_us = 0
         self._clock = clock
-        self._pending: Pending = pending
+        self._pending: PendingRecords = pending
         self._began_us = 0
         self._gap_began_us = self._gap_ended_us = 0
         self._timer: Timer | None = None

@@ -9,14 +9,14 @@ LOG_FILES = "vhost=*/date=*/hour=*/*"
 LOG_SUFFIXES = (*SUFFIXES, *OPEN_SUFFIXES)
 
 
-class TraceFile(NamedTuple):
+class ListedTraceFile(NamedTuple):
     """A file. name: path below the directory. size: bytes."""
 
     name: str
     size: int
 
 
-def trace_files(directory: Path | None) -> list[TraceFile]:
+def trace_files(directory: Path | None) -> list[ListedTraceFile]:
     """Return all files: logs have subdirectories. Raises OSError."""
     if directory is None or not directory.is_dir():
         return []
@@ -25,7 +25,7 @@ def trace_files(directory: Path | None) -> list[TraceFile]:
     for path in sorted((*directory.glob("*"), *logs)):
         try:
             if path.is_file():
-                found.append(TraceFile(str(path.relative_to(directory)), path.stat().st_size))
+                found.append(ListedTraceFile(str(path.relative_to(directory)), path.stat().st_size))
         except FileNotFoundError:
             continue
     return found

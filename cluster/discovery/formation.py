@@ -74,14 +74,14 @@ class AskPeers:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class JoinCluster:
     """Join the cluster of a node."""
 
     node: NodeAddress
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class FormCluster:
     """Form a cluster of one node. reason: for the log."""
 
     reason: str
@@ -94,7 +94,7 @@ class Stop:
     reason: str
 
 
-Action = Discover | AskPeers | Join | Form | Stop
+Action = Discover | AskPeers | JoinCluster | FormCluster | Stop
 
 
 class Formation:
@@ -132,7 +132,7 @@ class Formation:
         self._peers = tuple(by_name[name] for name in sorted(by_name))
         self._was_asked_by = ""
         if not self._peers:
-            return Form("no other nodes were discovered")
+            return FormCluster("no other nodes were discovered")
         return AskPeers(self._peers)
 
     def asked_by(self, peer: str) -> None:
@@ -145,7 +145,7 @@ class Formation:
         self._rounds += 1
         members = [peer for peer in self._peers if states.get(peer.name) is PeerState.MEMBER]
         if members:
-            return Join(members[(self._rounds - 1) % len(members)])  # FM1
+            return JoinCluster(members[(self._rounds - 1) % len(members)])  # FM1
         blank = [peer.name for peer in self._peers if states.get(peer.name) is PeerState.BLANK]
         before = [name for name in blank if name < self._own and not self._has_lock]
         if self._was_asked_by:
@@ -173,10 +173,10 @@ class Formation:
         assert not self._was_asked_by  # FM2
         silent = len(self._peers) - blank
         if not silent:
-            return Form("all other nodes are new as well")
+            return FormCluster("all other nodes are new as well")
         names = ", ".join(peer.name for peer in self._peers)
         if self._rounds >= self._attempts_max:
-            return Form(f"none of {names} is in a cluster that can be reached")
+            return FormCluster(f"none of {names} is in a cluster that can be reached")
         return self._next_round(f"{silent} of {names} cannot be reached")
 
     def _next_round(self, reason: str) -> Action:

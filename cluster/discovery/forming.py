@@ -25,9 +25,9 @@ from leveret.cluster.discovery.formation import (
     Action,
     AskPeers,
     Discover,
-    Form,
     Formation,
-    Join,
+    FormCluster,
+    JoinCluster,
     PeerState,
     Stop,
 )
@@ -122,9 +122,9 @@ class Forming:
                 return await self._discover(action)
             case AskPeers(peers):
                 return self._formation.answered(await self._peers.ask(peers))
-            case Join(node):
+            case JoinCluster(node):
                 return await self._join(node)
-            case Form(reason):
+            case FormCluster(reason):
                 logger.info("node %s forms a new cluster: %s", self._own, reason)
                 # A node that asks from here on finds a member: nothing is awaited before.
                 self._is_member = True
@@ -169,7 +169,7 @@ class Forming:
         except JoinRefusedError as refusal:
             return self._formation.join_failed(node, str(refusal))
         self._is_member = True
-        return Join(node)
+        return JoinCluster(node)
 
     async def _delay(self) -> None:
         longest_s = self._settings.startup_delay_max_s

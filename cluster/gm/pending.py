@@ -17,7 +17,7 @@ GM2  A broadcast is accepted only directly after the one before it.
 from leveret.cluster.gm.group import Member
 
 
-class Pending:
+class PendingBroadcasts:
     """One sender's broadcasts at one member.
 
     place_id: the sender's place. sent: the last number sent to the right neighbour.
@@ -49,7 +49,7 @@ class Pending:
         self._payloads: list[bytes] = []
 
     def __repr__(self) -> str:
-        return f"<Pending of {self.member}: {self.acknowledged} to {self.delivered}>"
+        return f"<PendingBroadcasts of {self.member}: {self.acknowledged} to {self.delivered}>"
 
     def begin(self, acknowledged: int) -> None:
         """Start, or start again, after a number: a new member gets unacknowledged broadcasts."""

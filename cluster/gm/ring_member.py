@@ -70,7 +70,7 @@ from leveret.cluster.gm.outputs import (
     StartPause,
     SubmitChange,
 )
-from leveret.cluster.gm.pending import Pending
+from leveret.cluster.gm.pending import PendingBroadcasts
 
 MESSAGE_BYTES = 4 * 1024 * 1024
 """A message that reaches this size is sent: a catch-up may consist of several messages."""
@@ -96,9 +96,9 @@ class RingMember:
         self._left_id = NO_MEMBER
         self._left_since = 0
         self._right: Place | None = None
-        self._own = Pending(0, member)
-        self._senders: dict[int, Pending] = {}
-        self._news: list[Pending] = []
+        self._own = PendingBroadcasts(0, member)
+        self._senders: dict[int, PendingBroadcasts] = {}
+        self._news: list[PendingBroadcasts] = []
         self._is_catch_up_due = False
         self._asked: Member | None = None
         self._early = EarlyMessages(early_bytes_max)
@@ -131,7 +131,7 @@ class RingMember:
         """The messages that wait for a newer record, in their order, with their nodes."""
         return self._early.messages
 
-    def senders(self) -> list[Pending]:
+    def senders(self) -> list[PendingBroadcasts]:
         """The progress of each sender's broadcasts here. They must not be changed."""
         return list(self._senders.values())
 
@@ -169,7 +169,7 @@ class RingMember:
             Send(right.member, end.end()),
         ]
 
-    def _note(self, sender: Pending) -> None:
+    def _note(self, sender: PendingBroadcasts) -> None:
         """Send a sender's progress to the right neighbour at the end of the round."""
         if not sender.has_news:
             sender.has_news = True
@@ -295,7 +295,7 @@ class RingMember:
             outputs.append(Confirmed(self._own.acknowledged))
         return outputs + self._erase() if has_settled else outputs
 
-    def _take_over(self, sender: Pending, one: SenderProgress) -> list[bytes]:
+    def _take_over(self, sender: PendingBroadcasts, one: SenderProgress) -> list[bytes]:
         """Take over the progress of a sender that another member acknowledges, and return its new
         broadcasts.
         """
@@ -421,7 +421,9 @@ class RingMember:
         """Take the place that the record gives this member."""
         if not self._place_id:
             self._place_id = place.place_id
-            self._own = self._senders[place.place_id] = Pending(place.place_id, self.member)
+            self._own = self._senders[place.place_id] = PendingBroadcasts(
+                place.place_id, self.member
+            )
         self._place = place
 
     def _members_changed(self, before: Group | None, group: Group) -> list[Output]:
@@ -436,9 +438,11 @@ class RingMember:
     def _set_senders(self, group: Group) -> None:
         """Take the senders of the record, and note which member acknowledges their broadcasts."""
         right = self._right.place_id if self._right is not None else NO_MEMBER
-        senders: dict[int, Pending] = {}
+        senders: dict[int, PendingBroadcasts] = {}
         for place in group.places:
-            sender = self._senders.get(place.place_id) or Pending(place.place_id, place.member)
+            sender = self._senders.get(place.place_id) or PendingBroadcasts(
+                place.place_id, place.member
+            )
             senders[place.place_id] = sender
             acting = group.sender_or_heir(place).place_id
             sender.is_alive = place.is_alive

@@ -19,7 +19,7 @@ READS_MAX: Final = 2
 """One thread does all reads. Meanwhile the event loop applies what was read before."""
 
 
-class Reader(Protocol):
+class WaitingMember(Protocol):
     """A member that waits."""
 
     def may_read(self) -> None:
@@ -32,7 +32,7 @@ class ApplyLimits:
     def __init__(self) -> None:
         self.reads = READS_MAX
         self._bytes = APPLY_BYTES
-        self._waiting: deque[Reader] = deque()
+        self._waiting: deque[WaitingMember] = deque()
 
     @property
     def is_reached(self) -> bool:
@@ -43,7 +43,7 @@ class ApplyLimits:
         """Entries were applied."""
         self._bytes -= sum(map(len, payloads)) + ENTRY_BYTES * len(payloads)
 
-    def wait(self, reader: Reader) -> None:
+    def wait(self, reader: WaitingMember) -> None:
         """Call `may_read` when a read may begin."""
         self._waiting.append(reader)
 

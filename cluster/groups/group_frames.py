@@ -33,29 +33,29 @@ class RaftItem(NamedTuple):
     message: memoryview
 
 
-class Item(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class GroupItem(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The base of all other items."""
 
     group: Number
 
 
-class Find(Item, frozen=True, tag=1):
+class Find(GroupItem, frozen=True, tag=1):
     """Asks the receiver to tell the sender whenever it becomes the leader."""
 
 
-class Leads(Item, frozen=True, tag=2):
+class Leads(GroupItem, frozen=True, tag=2):
     """The sender is the leader, and accepts clients."""
 
     term: Number
 
 
-class LeadsNoMore(Item, frozen=True, tag=3):
+class LeadsNoMore(GroupItem, frozen=True, tag=3):
     """The sender is no longer the leader."""
 
     term: Number
 
 
-class Attach(Item, frozen=True, tag=4):
+class Attach(GroupItem, frozen=True, tag=4):
     """Starts a session of a client. received: by consumer, the number of the last delivery."""
 
     session: Number
@@ -64,14 +64,14 @@ class Attach(Item, frozen=True, tag=4):
     received: dict[Number, Number]
 
 
-class Commands(Item, frozen=True, tag=5):
+class ClientCommands(GroupItem, frozen=True, tag=5):
     """Commands of a client, in their order."""
 
     session: Number
     commands: list[bytes]
 
 
-class Told(Item, frozen=True, tag=6):
+class Told(GroupItem, frozen=True, tag=6):
     """Effects for a client, and the entries that it needs for them."""
 
     session: Number
@@ -79,27 +79,27 @@ class Told(Item, frozen=True, tag=6):
     entries: dict[Number, bytes]
 
 
-class Question(Item, frozen=True, tag=7):
+class GroupQuestion(GroupItem, frozen=True, tag=7):
     """A request that the leader answers without an entry in the log."""
 
     number: Number
     data: bytes
 
 
-class Answered(Item, frozen=True, tag=8):
-    """The answer to a `Question`; None if the sender is not the leader."""
+class Answered(GroupItem, frozen=True, tag=8):
+    """The answer to a `GroupQuestion`; None if the sender is not the leader."""
 
     number: Number
     data: bytes | None
 
 
-class Damaged(Item, frozen=True, tag=9):
+class Damaged(GroupItem, frozen=True, tag=9):
     """The member on the sender's node has lost its data, and has to be replaced."""
 
     member: str
 
 
-class Offer(Item, frozen=True, tag=10):
+class Offer(GroupItem, frozen=True, tag=10):
     """Offers a snapshot to a member that lacks entries. transfer: a number the sender chooses."""
 
     transfer: Number
@@ -110,21 +110,21 @@ class Offer(Item, frozen=True, tag=10):
     state_bytes: Number
 
 
-class Want(Item, frozen=True, tag=11):
+class Want(GroupItem, frozen=True, tag=11):
     """Asks for the snapshot, with the entries that it refers to after this index."""
 
     transfer: Number
     after: Number
 
 
-class StatePiece(Item, frozen=True, tag=12):
+class StatePiece(GroupItem, frozen=True, tag=12):
     """A piece of the machine's state, in order."""
 
     transfer: Number
     data: bytes
 
 
-class Body(Item, frozen=True, tag=13):
+class Body(GroupItem, frozen=True, tag=13):
     """An entry that the snapshot refers to. They are sent in the order of their indexes."""
 
     transfer: Number
@@ -134,38 +134,38 @@ class Body(Item, frozen=True, tag=13):
     payload: bytes
 
 
-class AllSent(Item, frozen=True, tag=14):
+class AllSent(GroupItem, frozen=True, tag=14):
     """The snapshot was sent completely."""
 
     transfer: Number
 
 
-class Taken(Item, frozen=True, tag=15):
+class Taken(GroupItem, frozen=True, tag=15):
     """How many bytes of the snapshot the receiver has so far, on disk or in memory."""
 
     transfer: Number
     octets: Number
 
 
-class Installed(Item, frozen=True, tag=16):
+class SnapshotInstalled(GroupItem, frozen=True, tag=16):
     """The snapshot is installed."""
 
     transfer: Number
 
 
-class TransferEnded(Item, frozen=True, tag=17):
+class SnapshotTransferEnded(GroupItem, frozen=True, tag=17):
     """Either end has ended the transfer of a snapshot early."""
 
     transfer: Number
 
 
-class Announced(Item, frozen=True, tag=18):
+class Announced(GroupItem, frozen=True, tag=18):
     """The sender's node has this member, or is ready to create it, and knows no leader."""
 
     member: str
 
 
-class Took(Item, frozen=True, tag=19):
+class DeliveredBytes(GroupItem, frozen=True, tag=19):
     """A client has handed messages of this size to a consumer, named by its number."""
 
     session: Number
@@ -173,14 +173,14 @@ class Took(Item, frozen=True, tag=19):
     octets: Number
 
 
-class AskClient(Item, frozen=True, tag=20):
+class AskClient(GroupItem, frozen=True, tag=20):
     """A request of a client to the client on another node."""
 
     number: Number
     data: bytes
 
 
-class ClientAnswered(Item, frozen=True, tag=21):
+class ClientAnswered(GroupItem, frozen=True, tag=21):
     """The answer to `AskClient`; None if the node has no such client."""
 
     number: Number
@@ -200,13 +200,13 @@ def raft_head(sender: str, to: str, message_bytes: int) -> bytes:
     return b"".join((_HEAD.pack(RAFT, octets), lengths, *names))
 
 
-def encode_item(item: Item) -> bytes:
+def encode_item(item: GroupItem) -> bytes:
     """Encode an item of another kind."""
     data = _ENCODER.encode(item)
     return _HEAD.pack(OTHER, len(data)) + data
 
 
-def items_of(frame: bytes) -> Iterator[RaftItem | Item]:
+def items_of(frame: bytes) -> Iterator[RaftItem | GroupItem]:
     """The items of a frame. Raises GroupFrameError."""
     view, place = memoryview(frame), 0
     while place < len(frame):
@@ -239,8 +239,8 @@ def _raft_item(data: memoryview) -> RaftItem:
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[Item] = msgspec.msgpack.Decoder(
-    Find | Leads | LeadsNoMore | Attach | Commands | Told | Question | Answered | Damaged | Offer
-    | Want | StatePiece | Body | AllSent | Taken | Installed | TransferEnded | Announced
-    | Took | AskClient | ClientAnswered
+_DECODER: msgspec.msgpack.Decoder[GroupItem] = msgspec.msgpack.Decoder(
+    Find | Leads | LeadsNoMore | Attach | ClientCommands | Told | GroupQuestion | Answered | Damaged
+    | Offer | Want | StatePiece | Body | AllSent | Taken | SnapshotInstalled | SnapshotTransferEnded
+    | Announced | DeliveredBytes | AskClient | ClientAnswered
 )  # fmt: skip

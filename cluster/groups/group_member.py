@@ -19,13 +19,13 @@ from leveret.cluster.groups.apply_limits import APPLY_BYTES, APPLY_ENTRIES, Appl
 from leveret.cluster.groups.group_frames import (
     Answered,
     Attach,
-    Commands,
-    Item,
+    ClientCommands,
+    DeliveredBytes,
+    GroupItem,
+    GroupQuestion,
     Leads,
     LeadsNoMore,
-    Question,
     Told,
-    Took,
 )
 from leveret.cluster.groups.group_machine import (
     FOR_THE_LEADER,
@@ -37,10 +37,10 @@ from leveret.cluster.groups.member_changes import MemberChanges
 from leveret.cluster.groups.member_nodes import MemberNodes
 from leveret.cluster.groups.member_question import MEMBERS, members_of
 from leveret.cluster.groups.member_tick import MemberTick, Times
-from leveret.cluster.groups.sessions import Session, Sessions
+from leveret.cluster.groups.sessions import GroupSession, Sessions
 from leveret.cluster.groups.wanted_members import WantedMembers
 from leveret.cluster.raft.entry_log import Stored
-from leveret.cluster.raft.messages import EntriesLost, Message
+from leveret.cluster.raft.messages import EntriesLost, RaftMessage
 from leveret.cluster.raft.outputs import (
     CONFIGURATION,
     DATA,
@@ -48,15 +48,15 @@ from leveret.cluster.raft.outputs import (
     CancelSnapshot,
     Committed,
     LeaderChanged,
+    LeaderTransferEnded,
     MemberLost,
     NoLongerMember,
     Output,
-    Read,
-    Reset,
+    ReadEntries,
+    ResetLog,
     SaveTerm,
     Send,
     SendSnapshot,
-    TransferEnded,
     Truncate,
     Wake,
 )
@@ -87,10 +87,10 @@ class MemberHost(Times, Protocol):
     def may_stand(self, member: "GroupMember") -> bool:
         """Whether a member may start an election: not too many others are in one."""
 
-    def send_raft(self, sender: str, to: str, message: Message) -> None:
+    def send_raft(self, sender: str, to: str, message: RaftMessage) -> None:
         """Send a message to another member."""
 
-    def send_item(self, node: str, item: Item) -> None:
+    def send_item(self, node: str, item: GroupItem) -> None:
         """Send an item to a node, which may be this one."""
 
     def tell_use(
@@ -165,7 +165,7 @@ class GroupMember:
         self._is_reading = False
         self._tick = MemberTick(host)
         self._timed_index, self._timed_s = 0, 0.0
-        self._waiting_reads: list[Read] = []
+        self._waiting_reads: list[ReadEntries] = []
 
     @property
     def is_serving(self) -> bool:
@@ -214,11 +214,11 @@ class GroupMember:
         elif isinstance(output, SaveTerm):
             self._writes += 1
             self._log.save_term(self.group, output.term, output.vote)
-        elif isinstance(output, Reset):
+        elif isinstance(output, ResetLog):
             self._writes += 1
             self._log.reset(self.group, SnapshotName(output.index, output.term))
             self._host.members_changed(self)
-        elif isinstance(output, Read):
+        elif isinstance(output, ReadEntries):
             self._read(output)
         else:
             self._carry_out_seldom(output)
@@ -235,10 +235,10 @@ class GroupMember:
             self._host.is_removed(self)
         elif isinstance(output, MemberLost):
             self._host.lost(self.group, output.member)
-        elif isinstance(output, TransferEnded):
+        elif isinstance(output, LeaderTransferEnded):
             self._serve_if_ready()
 
-    def _read(self, read: Read) -> None:
+    def _read(self, read: ReadEntries) -> None:
         """Read entries for a member that is behind, if its link is not congested."""
         if self._host.is_congested(self._host.nodes.of(self.group, read.member)):
             self._waiting_reads.append(read)
@@ -371,7 +371,7 @@ class GroupMember:
         )  # fmt: skip
         self._stop()
 
-    def received(self, sender: str, message: Message) -> None:
+    def received(self, sender: str, message: RaftMessage) -> None:
         """Take a message from another member. Raises MessageError if it is impossible."""
         try:
             self.raft.received(sender, message, self._host.now_ms())
@@ -525,26 +525,28 @@ class GroupMember:
 
     # Clients
 
-    def take(self, node: str, item: Item) -> None:
+    def take(self, node: str, item: GroupItem) -> None:
         """Take an item of a client from its node. Raises ValueError."""
         if isinstance(item, Attach):
             if self._is_serving:
                 effects = self.machine.attach(item.sender, item.seen, item.received)
-                self.sessions.begin(Session(node, item.session, item.sender), effects)
-        elif isinstance(item, Commands):
+                self.sessions.begin(GroupSession(node, item.session, item.sender), effects)
+        elif isinstance(item, ClientCommands):
             session = self.sessions.of_node(node)
             if session is not None and session.number == item.session:
                 self.propose(item.commands)
-        elif isinstance(item, Took):
+        elif isinstance(item, DeliveredBytes):
             session = self.sessions.of_node(node)
             if session is not None and session.number == item.session:
                 effects = self.machine.took(session.sender, item.consumer, item.octets)
                 self.sessions.route([(session.sender, effect) for effect in effects])
-        elif isinstance(item, Question):
+        elif isinstance(item, GroupQuestion):
             data = self._answer(item.data) if self._is_serving else None
             self._host.send_item(node, Answered(self.group, item.number, data))
 
-    def tell(self, session: Session, effects: list[Effect], entries: Mapping[int, bytes]) -> None:
+    def tell(
+        self, session: GroupSession, effects: list[Effect], entries: Mapping[int, bytes]
+    ) -> None:
         """Pass effects to a client."""
         if session.node == self._host.node:
             self._host.tell_use(self.group, session.number, effects, entries)

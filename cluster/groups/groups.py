@@ -33,26 +33,21 @@ from leveret.cluster.groups.group_frames import (
     AskClient,
     Attach,
     ClientAnswered,
-    Commands,
+    ClientCommands,
     Damaged,
+    DeliveredBytes,
     Find,
-    Item,
+    GroupItem,
+    GroupQuestion,
     Leads,
     LeadsNoMore,
-    Question,
     RaftItem,
     Told,
-    Took,
     encode_item,
     items_of,
     raft_head,
 )
-from leveret.cluster.groups.group_machine import (
-    Effect,
-    GroupMachine,
-    GroupUser,
-    MachineKind,
-)
+from leveret.cluster.groups.group_machine import Effect, GroupMachine, GroupUser, MachineKind
 from leveret.cluster.groups.group_member import GroupMember, LinkChange
 from leveret.cluster.groups.group_storage import GroupStorage
 from leveret.cluster.groups.link_watch import LinkWatch
@@ -67,7 +62,13 @@ from leveret.cluster.groups.wanted_members import number_of
 from leveret.cluster.links.services import GROUPS_SERVICE, Peer, ServiceRegistry
 from leveret.cluster.raft.configuration import Configuration, encode_configuration
 from leveret.cluster.raft.entry_log import Stored
-from leveret.cluster.raft.messages import VERSION, Entries, Message, decode_message, encode_fields
+from leveret.cluster.raft.messages import (
+    VERSION,
+    Entries,
+    RaftMessage,
+    decode_message,
+    encode_fields,
+)
 from leveret.cluster.raft.raft_member import RaftMember
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.group_state import GroupState
@@ -81,7 +82,7 @@ MEMBERS_A_TURN = 200
 logger = logging.getLogger("leveret.cluster")
 
 
-def _drop(node: str, item: Item) -> None:
+def _drop(node: str, item: GroupItem) -> None:
     """The clients of this kind do not ask each other."""
 
 
@@ -130,10 +131,10 @@ class Groups:
         self.call_soon: Callable[[Callable[[], None]], object] = self._loop.call_soon
         self._outgoing: dict[str, list[bytes]] = {}
         self._outgoing_bytes: dict[str, int] = {}
-        self._encoded_message: Message | None = None
+        self._encoded_message: RaftMessage | None = None
         self._encoded = b""
         """The last message that was sent in this turn. A leader sends most to two members."""
-        self._own: deque[Item] = deque()
+        self._own: deque[GroupItem] = deque()
         self.limits = ApplyLimits()
         self._batch = 0
         self._written: dict[int, list[tuple[GroupMember, int]]] = {}
@@ -330,11 +331,11 @@ class Groups:
 
     # Sending
 
-    def send_raft(self, sender: str, to: str, message: Message) -> None:
+    def send_raft(self, sender: str, to: str, message: RaftMessage) -> None:
         """Send a message to another member."""
         self._send_raft_to(self.nodes.of(message.group, to), sender, to, message)
 
-    def _send_raft_to(self, node: str, sender: str, to: str, message: Message) -> None:
+    def _send_raft_to(self, node: str, sender: str, to: str, message: RaftMessage) -> None:
         if message is self._encoded_message:
             fields = self._encoded
         else:
@@ -342,7 +343,7 @@ class Groups:
             self._encoded_message = message
         self._send(node, raft_head(sender, to, len(VERSION) + len(fields)) + VERSION, fields)
 
-    def send_item(self, node: str, item: Item) -> None:
+    def send_item(self, node: str, item: GroupItem) -> None:
         """Send an item to a node. If it is this node, the item is taken in the next turn."""
         if node == self.node:
             self._own.append(item)
@@ -461,11 +462,10 @@ class Groups:
             member.raft.link_up(item.sender, self.now_ms())
         member.received(item.sender, message)
 
-    def _joining(self, member: GroupMember | None, to: str, message: Message) -> GroupMember | None:
-        """Create the member that a leader has added; None if the message is not for such a member.
-
-        An older member on this node is removed first.
-        """
+    def _joining(
+        self, member: GroupMember | None, to: str, message: RaftMessage
+    ) -> GroupMember | None:
+        """Replace this node's member by the one that a leader has added, if this is for it."""
         group = message.group
         if self.nodes.of(group, to) != self.node:
             return None
@@ -487,8 +487,8 @@ class Groups:
                     self.name_of(item.group), type(item).__name__,
                 )  # fmt: skip
 
-    def _take(self, node: str, item: Item) -> None:
-        if isinstance(item, Find | Attach | Commands | Question | Took):
+    def _take(self, node: str, item: GroupItem) -> None:
+        if isinstance(item, Find | Attach | ClientCommands | GroupQuestion | DeliveredBytes):
             self._take_for_member(node, item)
         elif isinstance(item, Leads | LeadsNoMore | Told | Answered):
             use = self._uses.get(item.group)
@@ -505,10 +505,10 @@ class Groups:
             self.sending.take(node, item)
             self.receiving.take(node, item)
 
-    def _take_for_member(self, node: str, item: Item) -> None:
+    def _take_for_member(self, node: str, item: GroupItem) -> None:
         member = self.members.get(item.group)
         if member is None:
-            if isinstance(item, Question):
+            if isinstance(item, GroupQuestion):
                 self.send_item(node, Answered(item.group, item.number, None))
             elif isinstance(item, Find):
                 self._awaited.add(item.group, node)

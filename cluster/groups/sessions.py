@@ -24,7 +24,9 @@ TOLD_BYTES = 256 * 1024
 class SessionHost(Protocol):
     """The member that is the leader."""
 
-    def tell(self, session: "Session", effects: list[Effect], entries: Mapping[int, bytes]) -> None:
+    def tell(
+        self, session: "GroupSession", effects: list[Effect], entries: Mapping[int, bytes]
+    ) -> None:
         """Pass effects to a client."""
 
     def read_entry(self, index: int) -> bytes:
@@ -37,7 +39,7 @@ class SessionHost(Protocol):
         """An entry cannot be read."""
 
 
-class Session:
+class GroupSession:
     """The session of one client. sender: of its commands. number: chosen by the client.
 
     read: the entries of the first effect that were already read.
@@ -60,14 +62,14 @@ class Sessions:
     def __init__(self, host: SessionHost, kind: MachineKind) -> None:
         self._host = host
         self._kind = kind
-        self._by_node: dict[str, Session] = {}
-        self._by_sender: dict[int, Session] = {}
+        self._by_node: dict[str, GroupSession] = {}
+        self._by_sender: dict[int, GroupSession] = {}
 
-    def of_node(self, node: str) -> Session | None:
+    def of_node(self, node: str) -> GroupSession | None:
         """The session of a node."""
         return self._by_node.get(node)
 
-    def begin(self, session: Session, effects: list[Effect]) -> None:
+    def begin(self, session: GroupSession, effects: list[Effect]) -> None:
         """Start the session of a client that has attached, and lacks these effects."""
         self.end(session.node)
         self._by_node[session.node] = self._by_sender[session.sender] = session
@@ -106,7 +108,7 @@ class Sessions:
         if session is not None:
             self._flush(session)
 
-    def _flush(self, session: Session) -> None:
+    def _flush(self, session: GroupSession) -> None:
         host = self._host
         while session.effects and not session.is_reading and not host.is_congested(session.node):
             effects: list[Effect] = []
@@ -136,12 +138,12 @@ class Sessions:
             if effects:
                 host.tell(session, effects, entries)
 
-    def _leave_out(self, session: Session, index: int) -> None:
+    def _leave_out(self, session: GroupSession, index: int) -> None:
         """Send the first effect without an entry whose messages have all left the queue."""
         left = self._kind.without_entry(session.effects.popleft(), index)
         if left is not None:
             session.effects.appendleft(left)
 
-    def _after_read(self, session: Session) -> None:
+    def _after_read(self, session: GroupSession) -> None:
         session.is_reading = False
         self._flush(session)

@@ -15,12 +15,12 @@ from leveret.cluster.groups.group_frames import (
     AllSent,
     Body,
     GroupFrameError,
-    Installed,
-    Item,
+    GroupItem,
     Offer,
+    SnapshotInstalled,
+    SnapshotTransferEnded,
     StatePiece,
     Taken,
-    TransferEnded,
     Want,
 )
 from leveret.cluster.groups.group_machine import GroupMachine, MachineKind
@@ -31,7 +31,7 @@ from leveret.cluster.raft.configuration import decode_configuration
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.group_log import GroupLog
 from leveret.storage.group_log.group_state import GroupState, SnapshotName
-from leveret.storage.group_log.rounds import Rounds, Snapshot
+from leveret.storage.group_log.rounds import Rounds, TakenSnapshot
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -52,7 +52,7 @@ class ReceivingHost(Protocol):
     def mark(self, member: GroupMember) -> None:
         """Have the member's turn ended."""
 
-    def send_item(self, node: str, item: Item) -> None:
+    def send_item(self, node: str, item: GroupItem) -> None:
         """Send an item to a node."""
 
 
@@ -88,7 +88,7 @@ class SnapshotReceiving:
         self._errors: dict[int, str] = {}
         """The last error of each group, which is logged once."""
 
-    def take(self, node: str, item: Item) -> None:
+    def take(self, node: str, item: GroupItem) -> None:
         """Take an item about a snapshot."""
         if isinstance(item, Offer):
             self._offered(node, item)
@@ -128,7 +128,7 @@ class SnapshotReceiving:
         member = self._host.member_named(offer.group, offer.to)
         is_unreadable = self._unreadable.get(offer.group) == SnapshotName(offer.index, offer.term)
         if member is None or is_unreadable or offer.group in self._installing:
-            self._host.send_item(node, TransferEnded(offer.group, offer.transfer))
+            self._host.send_item(node, SnapshotTransferEnded(offer.group, offer.transfer))
             return
         stored = self._host.log.groups[offer.group]
         one = self._by_group[offer.group] = _Receiving(node, member, stored, offer)
@@ -157,24 +157,24 @@ class SnapshotReceiving:
             machine = await self._machine_of(one, state)
             configuration = decode_configuration(offer.configuration)
             live = machine.live()
-            snapshot = Snapshot(one.name, offer.configuration, state, live, offer.index)
+            snapshot = TakenSnapshot(one.name, offer.configuration, state, live, offer.index)
             if offer.index > member.raft.state.commit:
                 if self._by_group.get(offer.group) is not one:
                     return
                 await self._host.rounds.install(one.stored, snapshot, one.after)
         except (StoreError, ValueError) as error:
             self._log(one, str(error))
-            self._end(one, TransferEnded(offer.group, offer.transfer))
+            self._end(one, SnapshotTransferEnded(offer.group, offer.transfer))
             return
         self._errors.pop(offer.group, None)
         if self._host.member_named(offer.group, member.me) is not member:
-            self._end(one, TransferEnded(offer.group, offer.transfer))
+            self._end(one, SnapshotTransferEnded(offer.group, offer.transfer))
             return
         if member.raft.install(offer.index, offer.term, configuration):
             member.installed(machine, offer.index)
             one.stored.live = live
         self._host.mark(member)
-        self._end(one, Installed(offer.group, offer.transfer))
+        self._end(one, SnapshotInstalled(offer.group, offer.transfer))
 
     async def _machine_of(self, one: _Receiving, state: bytes) -> GroupMachine:
         """The machine of a snapshot. Raises ValueError if a newer version has written it."""
@@ -199,7 +199,7 @@ class SnapshotReceiving:
         self._tasks.discard(task)
         self._installing.discard(group)
 
-    def _end(self, one: _Receiving, item: Item) -> None:
+    def _end(self, one: _Receiving, item: GroupItem) -> None:
         if self._by_group.get(one.offer.group) is one:
             del self._by_group[one.offer.group]
             self._host.send_item(one.node, item)
@@ -210,7 +210,7 @@ class SnapshotReceiving:
         self._unreadable.pop(member.group, None)
         one = self._by_group.get(member.group)
         if one is not None and one.member is member:
-            self._end(one, TransferEnded(member.group, one.offer.transfer))
+            self._end(one, SnapshotTransferEnded(member.group, one.offer.transfer))
 
     def link_down(self, node: str) -> None:
         """The link to a node is down."""

@@ -6,12 +6,12 @@
     StatePiece, Body ...  ->
                           <-    Taken: how many bytes are on disk
     AllSent               ->
-                          <-    Installed
+                          <-    SnapshotInstalled
 
 Of the entries that the snapshot refers to, the member has those that it has committed itself. At
 most `WINDOW_BYTES` of a transfer, and `TRANSFERS_MAX` transfers to one node, are on the way; others
-wait. Either end can end a transfer early with `TransferEnded`. The entries of the snapshot stay on
-disk until the transfer ends.
+wait. Either end can end a transfer early with `SnapshotTransferEnded`. The entries of the snapshot
+stay on disk until the transfer ends.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ from typing import Protocol
 from leveret.cluster.groups.group_frames import (
     AllSent,
     Body,
-    Installed,
-    Item,
+    GroupItem,
     Offer,
+    SnapshotInstalled,
+    SnapshotTransferEnded,
     StatePiece,
     Taken,
-    TransferEnded,
     Want,
 )
 from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.groups.member_nodes import MemberNodes
 from leveret.storage.contract.backing_queue import BeingRead
 from leveret.storage.disk.disk import StoreError
-from leveret.storage.group_log.entry_blocks import Block, needed_blocks
+from leveret.storage.group_log.entry_blocks import EntryBlock, needed_blocks
 from leveret.storage.group_log.group_log import GroupLog
 from leveret.storage.group_log.rounds import Rounds
 
@@ -60,7 +60,7 @@ class SendingHost(Protocol):
     def mark(self, member: GroupMember) -> None:
         """Have the member's turn ended."""
 
-    def send_item(self, node: str, item: Item) -> None:
+    def send_item(self, node: str, item: GroupItem) -> None:
         """Send an item to a node."""
 
     def is_congested(self, node: str) -> bool:
@@ -77,7 +77,7 @@ class _Transfer:
         self.node = node
         self.index = 0
         self.state = b""
-        self.pieces: Iterator[Item | None] = iter(())
+        self.pieces: Iterator[GroupItem | None] = iter(())
         self.sent = self.taken = 0
         self.is_ended = self.is_reading = False
 
@@ -103,14 +103,14 @@ class SnapshotSending:
         """Stop sending a snapshot."""
         for one in [*self._transfers.values(), *self._waiting]:
             if one.member is member and one.to == to:
-                self._host.send_item(one.node, TransferEnded(member.group, one.number))
+                self._host.send_item(one.node, SnapshotTransferEnded(member.group, one.number))
                 self._end(one)
 
     def removed(self, member: GroupMember) -> None:
         """Stop all transfers of a member that is removed."""
         for one in [*self._transfers.values(), *self._waiting]:
             if one.member is member:
-                self._host.send_item(one.node, TransferEnded(member.group, one.number))
+                self._host.send_item(one.node, SnapshotTransferEnded(member.group, one.number))
                 self._end(one)
 
     def link_down(self, node: str) -> None:
@@ -125,7 +125,7 @@ class SnapshotSending:
             if one.node == node:
                 self._go_on(one)
 
-    def take(self, node: str, item: Item) -> None:
+    def take(self, node: str, item: GroupItem) -> None:
         """Take an item about a transfer."""
         number = getattr(item, "transfer", 0)
         one = self._transfers.get(number)
@@ -137,11 +137,11 @@ class SnapshotSending:
         elif isinstance(item, Taken):
             one.taken = item.octets
             self._go_on(one)
-        elif isinstance(item, Installed):
+        elif isinstance(item, SnapshotInstalled):
             one.member.raft.snapshot_sent(one.to, one.index)
             self._end(one)
             self._host.mark(one.member)
-        elif isinstance(item, TransferEnded):
+        elif isinstance(item, SnapshotTransferEnded):
             self._fail(one)
 
     def _start_waiting(self) -> None:
@@ -179,7 +179,7 @@ class SnapshotSending:
         )
         self._host.send_item(one.node, offer)
 
-    def _pieces(self, one: _Transfer, after: int) -> Iterator[Item | None]:
+    def _pieces(self, one: _Transfer, after: int) -> Iterator[GroupItem | None]:
         """The items to send, in order. None while a thread reads."""
         group, number = one.member.group, one.number
         for start in range(0, len(one.state), PIECE_BYTES):
@@ -191,7 +191,7 @@ class SnapshotSending:
                 yield from self._bodies(one, block)
         yield AllSent(group, number)
 
-    def _bodies(self, one: _Transfer, block: Block) -> Iterator[Item | None]:
+    def _bodies(self, one: _Transfer, block: EntryBlock) -> Iterator[GroupItem | None]:
         index, last = block.first, min(block.last, one.index)
         while index <= last:
             try:
@@ -218,7 +218,7 @@ class SnapshotSending:
             try:
                 piece = next(one.pieces, None)
             except StoreError as error:
-                self._host.send_item(one.node, TransferEnded(one.member.group, one.number))
+                self._host.send_item(one.node, SnapshotTransferEnded(one.member.group, one.number))
                 one.member.lost_entry(error)
                 self._fail(one)
                 return
@@ -247,7 +247,7 @@ class SnapshotSending:
             stored.pins.pop(one, None)
 
 
-def octets_of(piece: Item) -> int:
+def octets_of(piece: GroupItem) -> int:
     """The bytes that a piece takes in the window."""
     if isinstance(piece, StatePiece):
         return len(piece.data)

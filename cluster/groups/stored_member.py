@@ -15,10 +15,10 @@ from leveret.cluster.raft.configuration import (
 from leveret.cluster.raft.entry_log import Stored, StoredRun
 from leveret.cluster.raft.outputs import CONFIGURATION
 from leveret.storage.disk.disk import StoreError
-from leveret.storage.group_log.entry_blocks import Block
+from leveret.storage.group_log.entry_blocks import EntryBlock
 from leveret.storage.group_log.group_log import GroupLog
 from leveret.storage.group_log.group_state import GroupState, SnapshotName
-from leveret.storage.group_log.rounds import Snapshot
+from leveret.storage.group_log.rounds import TakenSnapshot
 
 KEPT_FOR_OTHERS = 100_000
 """A reachable member that is further behind than this many entries gets a snapshot instead."""
@@ -80,7 +80,7 @@ class MemberSnapshots:
             if not member.damage and member.applied > self._log.groups[group].snapshot.index
         ]
 
-    async def take(self, group: int) -> Snapshot | None:
+    async def take(self, group: int) -> TakenSnapshot | None:
         """A snapshot of the entries that a group has applied."""
         await asyncio.sleep(0)
         member = self._members.get(group)
@@ -92,7 +92,7 @@ class MemberSnapshots:
             member.failed(error)
             return None
 
-    def taken(self, group: int, snapshot: Snapshot) -> None:
+    def taken(self, group: int, snapshot: TakenSnapshot) -> None:
         """A snapshot is on disk."""
         member = self._members.get(group)
         if member is None or member.damage:
@@ -104,7 +104,7 @@ class MemberSnapshots:
             member.failed(error)
 
 
-async def snapshot_of(member: GroupMember, blocks: list[Block]) -> Snapshot | None:
+async def snapshot_of(member: GroupMember, blocks: list[EntryBlock]) -> TakenSnapshot | None:
     """A snapshot of the entries that a member has applied.
 
     None if there are no new ones, and none to discard. It is made in several turns if it is large.
@@ -121,10 +121,10 @@ async def snapshot_of(member: GroupMember, blocks: list[Block]) -> Snapshot | No
     name = SnapshotName(index, log.term_of(index))
     live = member.machine.live()
     state = await joined(member.machine.snapshot())
-    return Snapshot(name, configuration, state, live, discard)
+    return TakenSnapshot(name, configuration, state, live, discard)
 
 
-def _discardable(member: GroupMember, blocks: list[Block]) -> int:
+def _discardable(member: GroupMember, blocks: list[EntryBlock]) -> int:
     """The last applied entry that no other member is expected to need."""
     state, index = member.raft.state, member.applied
     discard = index
@@ -138,7 +138,7 @@ def _discardable(member: GroupMember, blocks: list[Block]) -> int:
     return discard
 
 
-def _before_the_last(blocks: list[Block], index: int) -> int:
+def _before_the_last(blocks: list[EntryBlock], index: int) -> int:
     """The last entry that is too old to be kept for an absent member."""
     first, octets = index + 1, 0
     for block in reversed(blocks):

@@ -11,14 +11,14 @@ from typing import Protocol
 from leveret.cluster.groups.group_frames import (
     Answered,
     Attach,
-    Commands,
+    ClientCommands,
+    DeliveredBytes,
     Find,
-    Item,
+    GroupItem,
+    GroupQuestion,
     Leads,
     LeadsNoMore,
-    Question,
     Told,
-    Took,
 )
 from leveret.cluster.groups.group_machine import Effect, GroupUser, MachineKind
 
@@ -28,7 +28,7 @@ AnswerTo = Callable[[bytes | None], object]
 class UseHost(Protocol):
     """The service of the node."""
 
-    def send_item(self, node: str, item: Item) -> None:
+    def send_item(self, node: str, item: GroupItem) -> None:
         """Send an item to a node, which may be this one."""
 
     def forget_use(self, use: "GroupUse") -> None:
@@ -59,11 +59,11 @@ class GroupUse:
 
     def send(self, session: int, commands: list[bytes]) -> None:
         """Send commands to the leader, which proposes them in this order."""
-        self._send(Commands(self.group, session, commands))
+        self._send(ClientCommands(self.group, session, commands))
 
     def took(self, session: int, consumer: int, octets: int) -> None:
         """Tell the leader how many bytes a consumer was handed."""
-        self._send(Took(self.group, session, consumer, octets))
+        self._send(DeliveredBytes(self.group, session, consumer, octets))
 
     def ask(self, question: bytes, answer: AnswerTo) -> None:
         """Ask the leader. The answer is None if there is no leader, or if the leader is lost."""
@@ -72,7 +72,7 @@ class GroupUse:
             return
         self._question += 1
         self._questions[self._question] = answer
-        self._send(Question(self.group, self._question, question))
+        self._send(GroupQuestion(self.group, self._question, question))
 
     def set_nodes(self, nodes: list[str]) -> None:
         """Take the nodes of members that have changed."""
@@ -93,7 +93,7 @@ class GroupUse:
         self._host.forget_use(self)
         self._lose_answers()
 
-    def _send(self, item: Item) -> None:
+    def _send(self, item: GroupItem) -> None:
         if self.leader:
             self._host.send_item(self.leader, item)
 
@@ -103,7 +103,7 @@ class GroupUse:
         """Ask a node with a member whether it has the leader."""
         self._host.send_item(node, Find(self.group))
 
-    def take(self, node: str, item: Item) -> None:
+    def take(self, node: str, item: GroupItem) -> None:
         """Take an item for this client from a node."""
         if isinstance(item, Leads):
             self._found(node, item.term)

@@ -13,7 +13,7 @@ necessary. The leader is removed last.
 from collections.abc import Set
 from typing import NamedTuple
 
-from leveret.cluster.raft.configuration import Configuration, Membership
+from leveret.cluster.raft.configuration import Configuration, MemberKind
 
 
 class WantedMembers(NamedTuple):
@@ -39,7 +39,7 @@ class MemberChange(NamedTuple):
     """An argument of `RaftMember.change_member`. membership: None for a removal."""
 
     member: str
-    membership: Membership | None
+    membership: MemberKind | None
 
 
 def next_change(
@@ -58,7 +58,7 @@ def next_change(
             return MemberChange(name, None)
     if new:
         is_voter = new[0] in wanted.voters
-        return MemberChange(new[0], Membership.VOTER if is_voter else Membership.NON_VOTER)
+        return MemberChange(new[0], MemberKind.VOTER if is_voter else MemberKind.NON_VOTER)
     if any(name in reachable and name in names for name in now.promotable):
         return None
     return MemberChange(_without(me, unwanted), None) if unwanted else None

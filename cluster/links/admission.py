@@ -22,7 +22,7 @@ from leveret.broker.runtime.node_address import host_of
 from leveret.cluster.links.dialling import Dialler
 from leveret.cluster.links.handshake import NONCE_OCTETS, Established, Handshake
 from leveret.cluster.links.handshake_connection import HandshakeConnection
-from leveret.cluster.links.hello import Hello, Identity
+from leveret.cluster.links.hello import Hello, NodeIdentity
 from leveret.cluster.links.link import Link
 from leveret.cluster.links.one_link import PROBE_MS, LinkDecision, decide
 from leveret.cluster.links.refusals import (
@@ -67,7 +67,7 @@ class Admission:
 
     def __init__(
         self,
-        own: Callable[[], Identity],
+        own: Callable[[], NodeIdentity],
         cookie: bytes,
         clock: Clock,
         table: LinkTable,

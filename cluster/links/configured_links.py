@@ -9,7 +9,7 @@ from leveret.broker.runtime.node_address import DEFAULT_PORT, PORT_MAX, is_node_
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.compression import PACKAGES, is_installed, readable_methods
 from leveret.cluster.links.cookie import load_cookie
-from leveret.cluster.links.hello import Identity
+from leveret.cluster.links.hello import NodeIdentity
 from leveret.cluster.links.incarnation import next_incarnation
 from leveret.cluster.links.links import LinkOptions, Links
 from leveret.cluster.links.tls import LinkTls
@@ -43,7 +43,7 @@ def make_links(
     """The links of a node; None if they have no port. Raises SettingError and OSError.
 
     data_dir: locked by this process; its files for the cluster are made if they are missing.
-    cluster: see `Identity`. Services are registered before `Links.start`.
+    cluster: see `NodeIdentity`. Services are registered before `Links.start`.
     """
     settings, port = config.cluster, port_of(config)
     if not port:
@@ -62,7 +62,7 @@ def make_links(
         )
     cookie = load_cookie(data_dir, settings.cookie, settings.cookie_file)
     tls = LinkTls(settings.tls, clock) if settings.tls.certfile is not None else None
-    identity = Identity(
+    identity = NodeIdentity(
         node=config.node_name,
         incarnation=next_incarnation(data_dir, clock.wall_time_s()),
         release=__version__,

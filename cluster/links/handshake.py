@@ -39,7 +39,7 @@ from typing import NamedTuple
 import msgspec
 
 from leveret.cluster.links.frames import HEADER, HEADER_OCTETS, LENGTH_OCTETS, header_of
-from leveret.cluster.links.hello import Hello, Identity
+from leveret.cluster.links.hello import Hello, NodeIdentity
 from leveret.cluster.links.refusals import (
     REFUSAL_WORDS,
     LinkRefusal,
@@ -108,7 +108,7 @@ class Handshake:
     """
 
     def __init__(
-        self, own: Identity, cookie: bytes, nonce: bytes, wanted: str | None = None
+        self, own: NodeIdentity, cookie: bytes, nonce: bytes, wanted: str | None = None
     ) -> None:
         assert len(nonce) == NONCE_OCTETS
         self._cookie = cookie

@@ -16,7 +16,7 @@ WORD_CHARACTERS_MAX = 64
 
 
 @dataclass(frozen=True)
-class Identity:
+class NodeIdentity:
     """A node's data for other nodes.
 
     node: its name. incarnation: the number of this start. release: Leveret's version, for
@@ -57,7 +57,7 @@ class Hello(msgspec.Struct, frozen=True):
     compressions: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, own: Identity, nonce: bytes, wanted: str) -> "Hello":
+    def of(cls, own: NodeIdentity, nonce: bytes, wanted: str) -> "Hello":
         """The hello of a node for one connection."""
         return cls(
             own.node, own.incarnation, own.oldest, own.newest, nonce, wanted, own.release,

@@ -27,7 +27,7 @@ from leveret.cluster.links.compression import chosen_method
 from leveret.cluster.links.dialling import PAUSE_SECONDS_MAX, Dialler
 from leveret.cluster.links.handshake import Established
 from leveret.cluster.links.handshake_connection import HandshakeConnection
-from leveret.cluster.links.hello import Identity
+from leveret.cluster.links.hello import NodeIdentity
 from leveret.cluster.links.link import LINK_SERVICE, Link
 from leveret.cluster.links.listening import (
     TLS_HANDSHAKE_SECONDS_MAX,
@@ -67,7 +67,7 @@ class Links:
     """The links of one node. `start` needs the running event loop."""
 
     def __init__(
-        self, identity: Identity, options: LinkOptions, book: AddressBook, clock: Clock
+        self, identity: NodeIdentity, options: LinkOptions, book: AddressBook, clock: Clock
     ) -> None:
         self._identity = identity
         self._options = options

@@ -45,14 +45,14 @@ class ClusterError(Exception):
     """The node cannot join or leave a cluster; the text has the reason and the remedy."""
 
 
-class Membership(msgspec.Struct, frozen=True):
+class ClusterMembership(msgspec.Struct, frozen=True):
     """A cluster, and its nodes: their names, and whether each is a disc node."""
 
     cluster_id: str
     members: dict[str, bool]
 
 
-class Change(msgspec.Struct, frozen=True):
+class MembershipChange(msgspec.Struct, frozen=True):
     """A requested change of the members.
 
     kind: JOIN, CHANGE_TYPE, LEAVE, FORGET or RENAME. node: the node that changes. is_disc: whether
@@ -106,15 +106,15 @@ class MembershipChanges:
     async def _joins(self, node: str, text: bytes) -> bytes:
         """Add a node that asks to join; the text states whether it is a disc node."""
         await self._begin_cluster()
-        return await self._ask_for(Change(JOIN, node, self._name, text == YES))
+        return await self._ask_for(MembershipChange(JOIN, node, self._name, text == YES))
 
     async def _changes_type(self, node: str, text: bytes) -> bytes:
         """Change the type of a member that asks for it; the text states whether to a disc node."""
-        return await self._ask_for(Change(CHANGE_TYPE, node, self._name, text == YES))
+        return await self._ask_for(MembershipChange(CHANGE_TYPE, node, self._name, text == YES))
 
     async def _leaves(self, node: str, text: bytes) -> bytes:
         """Remove a member that asks to leave the cluster."""
-        return await self._ask_for(Change(LEAVE, node, self._name))
+        return await self._ask_for(MembershipChange(LEAVE, node, self._name))
 
     async def _is_renamed(self, node: str, text: bytes) -> bytes:
         """Rename a member that asks for it; the text is its old name.
@@ -124,13 +124,13 @@ class MembershipChanges:
         """
         if not self._is_in_view():
             return NO
-        await self._ask_for(Change(RENAME, node, self._name, was=text.decode()))
+        await self._ask_for(MembershipChange(RENAME, node, self._name, was=text.decode()))
         return YES
 
     async def _tell_members(self, node: str, text: bytes) -> bytes:
         """Answer a node that asks for the members of the cluster."""
         parameters = self._services.parameters
-        return msgspec.msgpack.encode(Membership(cluster_id_of(parameters), self._members))
+        return msgspec.msgpack.encode(ClusterMembership(cluster_id_of(parameters), self._members))
 
     async def _is_member(self, node: str, text: bytes) -> bytes:
         return YES if node in self._members else NO
@@ -138,13 +138,13 @@ class MembershipChanges:
     async def forget(self, node: str) -> None:
         """Remove a node that does not run, with its queues. Raises ClusterError."""
         try:
-            await self._ask_for(Change(FORGET, node, self._name))
+            await self._ask_for(MembershipChange(FORGET, node, self._name))
         except (MembershipRefused, NotAnswered) as error:
             raise ClusterError(str(error)) from None
 
     # One change after the other
 
-    async def _ask_for(self, change: Change) -> bytes:
+    async def _ask_for(self, change: MembershipChange) -> bytes:
         """Have the coordinator make a change. Raises MembershipRefused and NotAnswered."""
         coordinator = self._running()[0]
         if coordinator == self._name:
@@ -154,9 +154,9 @@ class MembershipChanges:
 
     async def _passed_on(self, node: str, text: bytes) -> bytes:
         """Make a change that another member passes on."""
-        return await self._make(msgspec.msgpack.decode(text, type=Change))
+        return await self._make(msgspec.msgpack.decode(text, type=MembershipChange))
 
-    async def _make(self, change: Change) -> bytes:
+    async def _make(self, change: MembershipChange) -> bytes:
         """Make a change as the coordinator; answer with the resulting members."""
         async with self._one_at_a_time:
             running = self._running()
@@ -167,7 +167,7 @@ class MembershipChanges:
             await self._make_now(change, frozenset(running))
         return await self._tell_members(change.node, b"")
 
-    async def _make_now(self, change: Change, running: frozenset[str]) -> None:
+    async def _make_now(self, change: MembershipChange, running: frozenset[str]) -> None:
         node, is_disc, present = change.node, change.is_disc, self._members
         if change.kind == JOIN:
             members.join(present, node, is_disc, own={})
@@ -230,24 +230,26 @@ class MembershipChanges:
             raise MembershipRefused(str(error)) from None
 
 
-async def ask_to_join(rpc: Rpc, member: str, is_disc: bool) -> Membership:
+async def ask_to_join(rpc: Rpc, member: str, is_disc: bool) -> ClusterMembership:
     """Ask a linked node to make this one a member. Raises ClusterError."""
     answer = await _ask(rpc, member, JOIN, YES if is_disc else NO)
-    return msgspec.msgpack.decode(answer, type=Membership)
+    return msgspec.msgpack.decode(answer, type=ClusterMembership)
 
 
-async def ask_to_change_type(rpc: Rpc, member: str, is_disc: bool) -> Membership:
+async def ask_to_change_type(rpc: Rpc, member: str, is_disc: bool) -> ClusterMembership:
     """Ask a linked node to make this one a disc node or a RAM node. Raises ClusterError."""
     answer = await _ask(rpc, member, CHANGE_TYPE, YES if is_disc else NO)
-    return msgspec.msgpack.decode(answer, type=Membership)
+    return msgspec.msgpack.decode(answer, type=ClusterMembership)
 
 
-async def ask_for_members(rpc: Rpc, member: str, name: str) -> Membership:
+async def ask_for_members(rpc: Rpc, member: str, name: str) -> ClusterMembership:
     """Ask a linked node for its cluster's members. Raises ClusterError if this node is not one.
 
     name: this node's name.
     """
-    membership = msgspec.msgpack.decode(await _ask(rpc, member, MEMBERS, b""), type=Membership)
+    membership = msgspec.msgpack.decode(
+        await _ask(rpc, member, MEMBERS, b""), type=ClusterMembership
+    )
     if name not in membership.members:
         raise ClusterError(
             f"node {name} is not in the cluster of node {member}: use reset and join_cluster"

@@ -48,7 +48,7 @@ class View(msgspec.Struct, frozen=True, array_like=True):
         return tuple(member.name for member in self.members)
 
 
-class Position(msgspec.Struct, frozen=True, array_like=True):
+class MetadataPosition(msgspec.Struct, frozen=True, array_like=True):
     """The end of a log: the index of its last entry and the view that ordered this entry."""
 
     view: ViewId
@@ -93,11 +93,11 @@ LEFT = "left"
 """The phase of a node that has left its view and is in no other one."""
 
 
-class Message(msgspec.Struct, frozen=True, tag=True, tag_field="message"):
+class MetadataMessage(msgspec.Struct, frozen=True, tag=True, tag_field="message"):
     """A message from one node to another."""
 
 
-class Status(Message, frozen=True):
+class Status(MetadataMessage, frozen=True):
     """The status of a node; sent to every linked node at first contact and after each change.
 
     view: the last installed one, perhaps before a restart. members: the view's members. is_fenced:
@@ -109,7 +109,7 @@ class Status(Message, frozen=True):
     view: ViewId
     members: tuple[ViewMember, ...]
     member: ViewMember
-    position: Position
+    position: MetadataPosition
     phase: str
     is_fenced: bool
     links: tuple[str, ...]
@@ -118,21 +118,21 @@ class Status(Message, frozen=True):
     companions: tuple[str, ...] = ()
 
 
-class Ask(Message, frozen=True):
+class Ask(MetadataMessage, frozen=True):
     """A request for the status."""
 
     number: int
 
 
-class Propose(Message, frozen=True):
+class Propose(MetadataMessage, frozen=True):
     """A proposal of the next view. source, position: the proposer's view and the end of its log."""
 
     view: View
     source: ViewId
-    position: Position
+    position: MetadataPosition
 
 
-class Accept(Message, frozen=True):
+class Accept(MetadataMessage, frozen=True):
     """Agreement to a proposal. The node's log stays at its position until the view is installed.
 
     source: the view that the node is in. entries: the entries after the proposer's position, if the
@@ -141,12 +141,12 @@ class Accept(Message, frozen=True):
 
     view: ViewId
     source: ViewId
-    position: Position
+    position: MetadataPosition
     is_starting: bool
     entries: tuple[LogEntry, ...]
 
 
-class Refuse(Message, frozen=True):
+class Refuse(MetadataMessage, frozen=True):
     """A proposal is refused, or an agreement withdrawn. promised: the highest view agreed to.
 
     is_outdated: a proposal with an epoch above `promised` would be accepted.
@@ -158,13 +158,13 @@ class Refuse(Message, frozen=True):
     is_outdated: bool = False
 
 
-class Cancel(Message, frozen=True):
+class Cancel(MetadataMessage, frozen=True):
     """A proposal is withdrawn by its proposer."""
 
     view: ViewId
 
 
-class Install(Message, frozen=True):
+class Install(MetadataMessage, frozen=True):
     """The proposed view holds. Contains everything that the receiver's log lacks up to the base.
 
     starts: the log's views. base: the index at which the view begins. entries: the entries after
@@ -178,13 +178,13 @@ class Install(Message, frozen=True):
     snapshot: bytes | None = None
 
 
-class Obsolete(Message, frozen=True):
+class Obsolete(MetadataMessage, frozen=True):
     """The receiver's log cannot be extended to the view's log: it must restart to join the view."""
 
     view: ViewId
 
 
-class Submit(Message, frozen=True):
+class Submit(MetadataMessage, frozen=True):
     """A submission, to the coordinator of the view."""
 
     view: ViewId
@@ -192,27 +192,27 @@ class Submit(Message, frozen=True):
     payload: bytes
 
 
-class Append(Message, frozen=True):
+class Append(MetadataMessage, frozen=True):
     """The next entry of the log, from the coordinator."""
 
     entry: LogEntry
 
 
-class Written(Message, frozen=True):
+class Written(MetadataMessage, frozen=True):
     """A member has applied everything up to the index, and has it on disk if it is a disc node."""
 
     view: ViewId
     index: int
 
 
-class Stable(Message, frozen=True):
+class Stable(MetadataMessage, frozen=True):
     """All members of the view have applied everything up to the index."""
 
     view: ViewId
     index: int
 
 
-class Diverged(Message, frozen=True):
+class Diverged(MetadataMessage, frozen=True):
     """The receiver's view is not behind the sender's: its log has entries that the sender's lacks.
 
     own, other: the two views. position: the end of the sender's log.
@@ -220,10 +220,10 @@ class Diverged(Message, frozen=True):
 
     own: ViewId
     other: ViewId
-    position: Position
+    position: MetadataPosition
 
 
-class Partitioned(Message, frozen=True):
+class Partitioned(MetadataMessage, frozen=True):
     """The coordinator tells its view the running nodes that the cluster is partitioned from."""
 
     view: ViewId

@@ -19,7 +19,7 @@ from leveret.cluster.metadata.messages import (
     LEFT,
     RUNNING,
     STARTING,
-    Position,
+    MetadataPosition,
     Status,
     View,
     ViewId,
@@ -59,7 +59,7 @@ class Linked:
                 self.status, view=view.id, members=view.members, phase=RUNNING
             )
 
-    def correct(self, view: ViewId, position: Position) -> None:
+    def correct(self, view: ViewId, position: MetadataPosition) -> None:
         """Correct its position: its log is longer than its status said."""
         if self.status is not None and self.status.view == view:
             self.status = structs.replace(self.status, position=position)

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from leveret.cluster.metadata.messages import NO_VIEW, LogEntry, Position, ViewId, ViewStart
+from leveret.cluster.metadata.messages import NO_VIEW, LogEntry, MetadataPosition, ViewId, ViewStart
 
 STARTS_MAX = 1000
 """Views whose beginnings are kept. A node that missed more views fetches everything."""
@@ -40,9 +40,9 @@ class OrderedLog:
         self.last = last
 
     @property
-    def position(self) -> Position:
+    def position(self) -> MetadataPosition:
         """The end of the log."""
-        return Position(self.view_at(self.last) or NO_VIEW, self.last)
+        return MetadataPosition(self.view_at(self.last) or NO_VIEW, self.last)
 
     @property
     def starts(self) -> tuple[ViewStart, ...]:
@@ -58,7 +58,7 @@ class OrderedLog:
         """The view that ordered the entry at an index; None if it is no longer known."""
         return view_at(self._starts, index)
 
-    def contains(self, position: Position) -> bool:
+    def contains(self, position: MetadataPosition) -> bool:
         """Whether the log that ends at this position is a part of this one."""
         if position.index == 0:
             return True

@@ -48,7 +48,7 @@ class Apply(msgspec.Struct, frozen=True):
     entry: LogEntry
 
 
-class Installed(msgspec.Struct, frozen=True):
+class ViewInstalled(msgspec.Struct, frozen=True):
     """A view holds: apply its content, write all of this in one transaction, notify subscribers.
 
     starts: the views of the log, as `OrderedLog` keeps them. base: the index after which the view
@@ -101,7 +101,7 @@ class CheckSubmission(msgspec.Struct, frozen=True):
     payload: bytes
 
 
-class Answered(msgspec.Struct, frozen=True):
+class AnswerClient(msgspec.Struct, frozen=True):
     """Answer the client. outcome: DONE, REFUSED or FAILED. detail: the fault or the reason."""
 
     submission: SubmissionId
@@ -137,12 +137,12 @@ Output: TypeAlias = (
     SendMessage
     | SendSnapshot
     | Apply
-    | Installed
+    | ViewInstalled
     | WriteCompanions
     | WritePromise
     | Discarded
     | CheckSubmission
-    | Answered
+    | AnswerClient
     | PartitionedFrom
     | Restart
     | Pause

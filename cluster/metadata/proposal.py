@@ -8,7 +8,7 @@ nodes would not lose answered operations, and restart; *diverged* nodes are anot
 partition.
 """
 
-from leveret.cluster.metadata.messages import Accept, LogEntry, Position, View
+from leveret.cluster.metadata.messages import Accept, LogEntry, MetadataPosition, View
 from leveret.cluster.metadata.ordered_log import OrderedLog
 
 
@@ -72,7 +72,7 @@ class Proposal:
         index = accept.position.index
         return self._covers(accept.position, tail) and self._log.would_keep(index, len(tail))
 
-    def _covers(self, position: Position, tail: tuple[LogEntry, ...]) -> bool:
+    def _covers(self, position: MetadataPosition, tail: tuple[LogEntry, ...]) -> bool:
         """Whether the log with the tail contains the position."""
         if position.index <= self._log.last:
             return self._log.contains(position)

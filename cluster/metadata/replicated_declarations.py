@@ -66,17 +66,17 @@ from leveret.cluster.metadata.operations import (
 )
 from leveret.cluster.metadata.ordered_steps import OrderedSteps, Steps
 from leveret.cluster.metadata.outputs import (
-    Answered,
+    AnswerClient,
     Apply,
     CheckSubmission,
     Discarded,
-    Installed,
     Output,
     PartitionedFrom,
     Pause,
     Restart,
     SendMessage,
     SendSnapshot,
+    ViewInstalled,
     WriteCompanions,
     WritePromise,
 )
@@ -313,7 +313,7 @@ class ReplicatedDeclarations:
                 yield from self._sending(output.to, message)
             case Apply():
                 yield from self._applying(output)
-            case Installed():
+            case ViewInstalled():
                 yield from self._installing(output)
             case Passing():
                 yield from self._receiving_passing(output.declarations)
@@ -325,7 +325,7 @@ class ReplicatedDeclarations:
 
     def _do_at_once(self, output: Output) -> None:
         match output:
-            case Answered():
+            case AnswerClient():
                 self._performing.tell(self._submitted.answered(output))
             case Discarded():
                 self._discarded = output
@@ -405,7 +405,7 @@ class ReplicatedDeclarations:
             yield from self._performing.perform_silently((one,))
         self._join()
 
-    def _installing(self, it: Installed) -> Steps:
+    def _installing(self, it: ViewInstalled) -> Steps:
         """Apply a view that holds, with the entries that this node lacked."""
         wanted: Iterable[Declaration]
         if it.snapshot is not None:
@@ -434,7 +434,7 @@ class ReplicatedDeclarations:
         if self.is_coordinator:
             self._passing.delete_of_away(it.view)
 
-    def _may_replace(self, it: Installed, theirs: Sequence[Declaration]) -> bool:
+    def _may_replace(self, it: ViewInstalled, theirs: Sequence[Declaration]) -> bool:
         """Whether `replacing` has answered (RD5); if not, the output waits for the answer."""
         if self._replacing is None:
             mine = lost(contents(self._registry), theirs)

@@ -66,12 +66,12 @@ from leveret.cluster.metadata.ordering import WINDOW, Ordering
 from leveret.cluster.metadata.outbox import Outbox
 from leveret.cluster.metadata.outputs import (
     FAILED,
-    Answered,
+    AnswerClient,
     Apply,
     CheckSubmission,
     Discarded,
-    Installed,
     Output,
+    ViewInstalled,
     WriteCompanions,
     WritePromise,
 )
@@ -249,7 +249,7 @@ class MetadataReplication:
         reason = self._why_not()
         if reason:
             submission = self.submissions.next_id()
-            self._out.add(Answered(submission, FAILED, reason))
+            self._out.add(AnswerClient(submission, FAILED, reason))
         else:
             submission = self.submissions.add(payload)
         return submission, self._end_of_step()
@@ -318,7 +318,7 @@ class MetadataReplication:
         return frozenset(member.name for member in self.views.view.members if member.is_disc)
 
     def _fail(self, submissions: list[SubmissionId], reason: bytes) -> None:
-        self._out.add(*(Answered(one, FAILED, reason) for one in submissions))
+        self._out.add(*(AnswerClient(one, FAILED, reason) for one in submissions))
 
     def _send(self, name: str, message: AnyMessage) -> None:
         if name in self.views.peers:
@@ -432,7 +432,7 @@ class MetadataReplication:
         companions = self._companions.names | frozenset(view.names)
         self._companions.are_written_by(number, companions)
         self._out.add(
-            Installed(
+            ViewInstalled(
                 number,
                 view,
                 log.starts,

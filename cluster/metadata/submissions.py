@@ -13,7 +13,7 @@ the rest wait here.
 from collections import OrderedDict
 
 from leveret.cluster.metadata.messages import LogEntry, SubmissionId
-from leveret.cluster.metadata.outputs import DONE, REFUSED, Answered
+from leveret.cluster.metadata.outputs import DONE, REFUSED, AnswerClient
 
 IN_FLIGHT_MAX = 500
 """Submissions of one node at the coordinator: bounds its memory, and is enough for a sync's time.
@@ -85,7 +85,7 @@ class Submissions:
             self._waiting.move_to_end(submission, last=False)
         self._sent.clear()
 
-    def stable(self, index: int) -> list[Answered]:
+    def stable(self, index: int) -> list[AnswerClient]:
         """The answers to the submissions in the log up to the index."""
         answers = []
         while self._in_log:
@@ -95,9 +95,9 @@ class Submissions:
             del self._in_log[submission]
             refused = entry.is_refused
             answers.append(
-                Answered(submission, REFUSED, entry.payload)
+                AnswerClient(submission, REFUSED, entry.payload)
                 if refused
-                else Answered(submission, DONE)
+                else AnswerClient(submission, DONE)
             )
         return answers
 

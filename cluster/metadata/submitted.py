@@ -8,7 +8,7 @@ from leveret.broker.registry.declaration_log import NotTaken
 from leveret.broker.runtime.pending import Answer, Synced
 from leveret.cluster.metadata.messages import SubmissionId
 from leveret.cluster.metadata.operations import decode_refusal
-from leveret.cluster.metadata.outputs import DONE, REFUSED, Answered
+from leveret.cluster.metadata.outputs import DONE, REFUSED, AnswerClient
 from leveret.storage.metadata.metadata import MetadataError
 
 Callback = Callable[[Exception | None], object]
@@ -67,7 +67,7 @@ class SubmittedHere:
         """The submission with an id, if this node submitted it."""
         return self._by_id.get(submission)
 
-    def answered(self, it: Answered) -> Sequence[Consumer]:
+    def answered(self, it: AnswerClient) -> Sequence[Consumer]:
         """Pass on an answer. Returns the consumers of deleted queues, to be notified."""
         submitted = self._by_id.pop(it.submission, None)
         if submitted is None:

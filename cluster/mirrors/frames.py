@@ -37,7 +37,7 @@ From mirrors to the leader, and back:
 place: the mirror's place in the ring (gm/group.py). A frame from or to an earlier member of its
 node may come late: turns and batches of another member are counted from the start.
 
-Other bytes raise `FrameError`, which closes the link. Pure.
+Other bytes raise `QueueFrameError`, which closes the link. Pure.
 """
 
 import struct
@@ -46,7 +46,13 @@ from typing import Final
 from leveret.broker.queues.contract.publication import Publication
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.remote_queues.message_runs import RunReader, RunWriter
-from leveret.cluster.remote_queues.queue_frames import NO_TTL, FrameError, fields, numbers, packed
+from leveret.cluster.remote_queues.queue_frames import (
+    NO_TTL,
+    QueueFrameError,
+    fields,
+    numbers,
+    packed,
+)
 from leveret.storage.messages.addresses import Addresses
 
 CONTENTS: Final = 11
@@ -79,7 +85,7 @@ def about(kind: int, identity: int) -> bytes:
 
 
 def read_identity(payload: bytes) -> int:
-    """The queue of any of these frames. Raises FrameError."""
+    """The queue of any of these frames. Raises QueueFrameError."""
     return int(fields(_START, payload)[0])
 
 
@@ -101,13 +107,13 @@ def read_contents(
 ) -> tuple[Publication, int, bool]:
     """The publication of a sender, `settled` and `is_owed` of CONTENTS.
 
-    Raises FrameError, RunError.
+    Raises QueueFrameError, RunError.
     """
     _, number, settled, ttl, count, is_owed = fields(_CONTENTS_START, payload)
     reader = RunReader(payload, _CONTENTS_START.size, addresses)
     messages = reader.messages(count)
     if not count or not 0 < number < (1 << 62) - count:
-        raise FrameError(f"a run of {count} messages from number {number}")
+        raise QueueFrameError(f"a run of {count} messages from number {number}")
     ttl_ms = None if ttl == NO_TTL else ttl
     publication = Publication(messages, reader.body_bytes, ttl_ms, None, 0, sender, number)
     return publication, settled, is_owed
@@ -119,7 +125,7 @@ def begins(identity: int, number: int, version: int) -> bytes:
 
 
 def read_begins(payload: bytes) -> tuple[int, int]:
-    """The number and the version of BEGINS. Raises FrameError."""
+    """The number and the version of BEGINS. Raises QueueFrameError."""
     _, number, version = fields(_BEGINS, payload)
     return number, version
 
@@ -130,7 +136,7 @@ def owed(identity: int, runs: list[Range]) -> list[bytes]:
 
 
 def read_owed(payload: bytes) -> list[Range]:
-    """The runs of OWED. Raises FrameError."""
+    """The runs of OWED. Raises QueueFrameError."""
     return _pairs(payload, _START.size)
 
 
@@ -143,7 +149,7 @@ def taken(identity: int, taken_bytes: int) -> bytes:
 
 
 def read_taken(payload: bytes) -> int:
-    """The bytes of TAKEN. Raises FrameError."""
+    """The bytes of TAKEN. Raises QueueFrameError."""
     return int(fields(_TAKEN, payload)[1])
 
 
@@ -153,11 +159,14 @@ def confirmed(identity: int, safe: list[Range], refused: list[Range]) -> list[by
 
 
 def read_confirmed(payload: bytes) -> tuple[list[Range], list[Range]]:
-    """The ranges that are safe, and the pairs of a run and a refused message. Raises FrameError."""
+    """The ranges that are safe, and the pairs of a run and a refused message.
+
+    Raises QueueFrameError.
+    """
     _, count = fields(_CONFIRMED_START, payload)
     pairs = _pairs(payload, _CONFIRMED_START.size)
     if count > len(pairs):
-        raise FrameError(f"{count} ranges in {2 * len(pairs)} numbers")
+        raise QueueFrameError(f"{count} ranges in {2 * len(pairs)} numbers")
     return pairs[:count], pairs[count:]
 
 
@@ -170,7 +179,7 @@ def kept(identity: int, place_id: int, turn: int, batch: int) -> bytes:
 
 
 def read_kept(payload: bytes) -> tuple[int, int, int]:
-    """The mirror's place, the turn and the batch of KEPT. Raises FrameError."""
+    """The mirror's place, the turn and the batch of KEPT. Raises QueueFrameError."""
     _, place_id, turn, batch = fields(_KEPT, payload)
     return place_id, turn, batch
 
@@ -181,10 +190,10 @@ def wanted(identity: int, place_id: int, start: int, end: int) -> bytes:
 
 
 def read_wanted(payload: bytes) -> tuple[int, int, int]:
-    """The mirror's place, and the positions of WANTED. Raises FrameError."""
+    """The mirror's place, and the positions of WANTED. Raises QueueFrameError."""
     _, place_id, start, end = fields(_WANTED, payload)
     if start >= end:
-        raise FrameError(f"messages from position {start} to {end} are wanted")
+        raise QueueFrameError(f"messages from position {start} to {end} are wanted")
     return place_id, start, end
 
 
@@ -194,7 +203,7 @@ def lacks(identity: int, place_id: int, term: int, ranges: list[Range]) -> list[
 
 
 def read_lacks(payload: bytes) -> tuple[int, int, list[Range]]:
-    """The mirror's place, the term, and the positions of LACKS. Raises FrameError."""
+    """The mirror's place, the term, and the positions of LACKS. Raises QueueFrameError."""
     _, place_id, term = fields(_LACKS_START, payload)
     return place_id, term, _pairs(payload, _LACKS_START.size)
 
@@ -205,7 +214,7 @@ def batch(kind: int, identity: int, place_id: int, pieces: list[bytes]) -> list[
 
 
 def read_batch(payload: bytes) -> tuple[int, bytes]:
-    """The mirror's place, and the bytes of the batch, of BATCH or MESSAGES. Raises FrameError."""
+    """The place and the bytes of the batch, of BATCH or MESSAGES. Raises QueueFrameError."""
     _, place_id = fields(_BATCH_START, payload)
     return place_id, payload[_BATCH_START.size :]
 
@@ -213,7 +222,9 @@ def read_batch(payload: bytes) -> tuple[int, bytes]:
 def _pairs(payload: bytes, start: int) -> list[Range]:
     found = numbers(payload, start)
     if len(found) % 2:
-        raise FrameError(f"the {len(found)} numbers of a frame of kind {payload[0]} are no pairs")
+        raise QueueFrameError(
+            f"the {len(found)} numbers of a frame of kind {payload[0]} are no pairs"
+        )
     return list(zip(found[::2], found[1::2], strict=True))
 
 

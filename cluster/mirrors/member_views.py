@@ -8,7 +8,7 @@ from typing import Any
 
 from leveret.broker.queues.contract.placement import QueueMembers
 from leveret.cluster.gm.group import Member
-from leveret.cluster.mirrors.mirror_record import MirrorRecord, RecordedMember
+from leveret.cluster.mirrors.mirror_record import MirrorRecord, RecordedReplica
 from leveret.cluster.mirrors.replica import Replica
 from leveret.cluster.mirrors.synchronisation import SyncProgress
 
@@ -60,7 +60,7 @@ def _progress(record: MirrorRecord, replica: Replica | None) -> dict[Member, Syn
     return {mirror: progress for mirror, progress in found.items() if mirror in lacking}
 
 
-def _member(member: RecordedMember, record: MirrorRecord) -> dict[str, Any]:
+def _member(member: RecordedReplica, record: MirrorRecord) -> dict[str, Any]:
     return {
         "node": member.id.node,
         "leads": member.id == record.leader,

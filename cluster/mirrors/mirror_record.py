@@ -45,7 +45,7 @@ from leveret.cluster.gm.group import Group, Member
 from leveret.cluster.rpc.refused import Refused
 
 
-class RecordedMember(msgspec.Struct, frozen=True, array_like=True):
+class RecordedReplica(msgspec.Struct, frozen=True, array_like=True):
     """One replica, in one run of its node."""
 
     id: Member
@@ -67,12 +67,12 @@ class MirrorRecord(msgspec.Struct, frozen=True, array_like=True):
 
     group: Group
     leader: Member | None
-    members: tuple[RecordedMember, ...]
+    members: tuple[RecordedReplica, ...]
     awaited: str = ""
     has_copy: tuple[MessageCopy, ...] = ()
 
     @property
-    def mirrors(self) -> tuple[RecordedMember, ...]:
+    def mirrors(self) -> tuple[RecordedReplica, ...]:
         """The members that do not lead, the oldest first."""
         return tuple(one for one in self.members if one.id != self.leader)
 
@@ -86,11 +86,11 @@ class MirrorRecord(msgspec.Struct, frozen=True, array_like=True):
         """The next leader: the oldest synchronised mirror (P4)."""
         return next((one.id for one in self.mirrors if one.is_synchronised), None)
 
-    def find(self, member: Member) -> RecordedMember | None:
+    def find(self, member: Member) -> RecordedReplica | None:
         """The entry of a member; None if it does not live."""
         return next((one for one in self.members if one.id == member), None)
 
-    def on(self, node: str) -> RecordedMember | None:
+    def on(self, node: str) -> RecordedReplica | None:
         """The living member of a node; None if it has none."""
         return next((one for one in self.members if one.id.node == node), None)
 
@@ -114,7 +114,7 @@ def _checked(record: MirrorRecord) -> MirrorRecord:
 def first(name: str, identity: int, leader: Member) -> MirrorRecord:
     """The record of a queue whose mirroring begins. name, identity: the ring's."""
     group = ring.founded(name, identity, leader)
-    return _checked(MirrorRecord(group, leader, (RecordedMember(leader, True),)))
+    return _checked(MirrorRecord(group, leader, (RecordedReplica(leader, True),)))
 
 
 def require_leader(record: MirrorRecord, leader: Member) -> None:
@@ -139,7 +139,7 @@ def joined(record: MirrorRecord, change: ring.Added) -> MirrorRecord:
         replace(
             record,
             group=ring.changed(record.group, change),
-            members=(*record.members, RecordedMember(new, False)),
+            members=(*record.members, RecordedReplica(new, False)),
             has_copy=_without(record.has_copy, {new.node}),
         )
     )
@@ -149,7 +149,7 @@ def synchronised(record: MirrorRecord, member: Member, leader: Member) -> Mirror
     """A member has all messages, as its leader reports; a former leader cannot know."""
     require_leader(record, leader)
     members = tuple(
-        RecordedMember(one.id, one.is_synchronised or one.id == member) for one in record.members
+        RecordedReplica(one.id, one.is_synchronised or one.id == member) for one in record.members
     )
     return _checked(replace(record, members=members))
 
@@ -168,7 +168,7 @@ def returned(record: MirrorRecord, member: Member) -> MirrorRecord:
         MirrorRecord(
             ring.changed(record.group, ring.Renewed(member)),
             member,
-            (RecordedMember(member, True),),
+            (RecordedReplica(member, True),),
             has_copy=_with(_without(record.has_copy, {member.node}), left),
         )
     )
@@ -250,7 +250,7 @@ def _left(record: MirrorRecord, group: Group, may_lead_unsynchronised: bool) -> 
 def _led_by(record: MirrorRecord, member: Member) -> MirrorRecord:
     """A member leads. Its messages are those of the queue, so it lacks none."""
     members = tuple(
-        RecordedMember(one.id, one.is_synchronised or one.id == member) for one in record.members
+        RecordedReplica(one.id, one.is_synchronised or one.id == member) for one in record.members
     )
     return _checked(replace(record, leader=member, members=members, awaited=""))
 
@@ -341,20 +341,22 @@ def renamed(record: MirrorRecord, names: Mapping[str, str]) -> MirrorRecord:
         MirrorRecord(
             replace(group, places=places, newest=tuple(map(rename, group.newest))),
             None if record.leader is None else rename(record.leader),
-            tuple(RecordedMember(rename(one.id), one.is_synchronised) for one in record.members),
+            tuple(RecordedReplica(rename(one.id), one.is_synchronised) for one in record.members),
             name(record.awaited),
             tuple(MessageCopy(name(copy.node), copy.was_synchronised) for copy in record.has_copy),
         )
     )
 
 
-def _leader_last(record: MirrorRecord, members: Collection[RecordedMember]) -> list[RecordedMember]:
+def _leader_last(
+    record: MirrorRecord, members: Collection[RecordedReplica]
+) -> list[RecordedReplica]:
     """Members that end at the same time, with the leader last: its copy is the newest."""
     return sorted(members, key=lambda one: one.id == record.leader)
 
 
 def _with(
-    copies: tuple[MessageCopy, ...], going: Collection[RecordedMember]
+    copies: tuple[MessageCopy, ...], going: Collection[RecordedReplica]
 ) -> tuple[MessageCopy, ...]:
     """The copies, with those of members that end now."""
     return (*copies, *(MessageCopy(one.id.node, one.is_synchronised) for one in going))

@@ -32,8 +32,8 @@ from leveret.cluster.mirrors.planning import (
 )
 from leveret.cluster.mirrors.record_changes import (
     Forget,
+    MirroredQueueFacts,
     Promote,
-    QueueFacts,
     Rename,
     decode_record,
     encode,
@@ -124,7 +124,7 @@ class MirroredFactory(PlacedFactory):
         # A name in AMQP may have any bytes; a record has text.
         title = resource(QUEUE, queue.name, vhost).encode(errors="replace").decode()
         placement = queue.placement
-        facts = QueueFacts(
+        facts = MirroredQueueFacts(
             title,
             placement.node,
             queue.durable,

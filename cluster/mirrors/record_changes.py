@@ -134,7 +134,7 @@ def rename(record: bytes, names: Mapping[str, str]) -> bytes:
     return b"" if before is None else encode(records.renamed(before, names))
 
 
-class QueueFacts(NamedTuple):
+class MirroredQueueFacts(NamedTuple):
     """The facts about a queue that a change needs.
 
     title: for the texts of refusals. node: its home. may_be_mirrored: it is a classic queue, and
@@ -148,7 +148,7 @@ class QueueFacts(NamedTuple):
     mirroring: Mirroring
 
 
-class Outcome(NamedTuple):
+class ChangeOutcome(NamedTuple):
     """The result of a change of a queue's record.
 
     record: empty for a queue without mirrors. node: leads, or is waited for. new_copy, incarnation:
@@ -161,7 +161,7 @@ class Outcome(NamedTuple):
     incarnation: int = 0
 
 
-def complete(record: bytes, change: bytes, queue: QueueFacts) -> Outcome | None:
+def complete(record: bytes, change: bytes, queue: MirroredQueueFacts) -> ChangeOutcome | None:
     """The outcome of a change; None if no node has messages of the queue. Raises Refused."""
     before, asked = decode_record(record), _changes.decode(change)
     if before is None:
@@ -174,14 +174,14 @@ def complete(record: bytes, change: bytes, queue: QueueFacts) -> Outcome | None:
         return None
     if isinstance(asked, InRing) and isinstance(asked.change, Added):
         new = asked.change.new
-        return Outcome(encode(after), after.home, new.node, new.incarnation)
-    return Outcome(encode(after), after.home)
+        return ChangeOutcome(encode(after), after.home, new.node, new.incarnation)
+    return ChangeOutcome(encode(after), after.home)
 
 
-def _first(asked: Change, queue: QueueFacts) -> Outcome:
+def _first(asked: Change, queue: MirroredQueueFacts) -> ChangeOutcome:
     """The outcome of a change of a queue that is not mirrored."""
     if isinstance(asked, End | Forget | Rename):
-        return Outcome(b"", queue.node)
+        return ChangeOutcome(b"", queue.node)
     if not isinstance(asked, Begin):
         raise Refused(f"{queue.title} is not mirrored")
     if not queue.may_be_mirrored:
@@ -189,17 +189,17 @@ def _first(asked: Change, queue: QueueFacts) -> Outcome:
     if asked.leader.node != queue.node:
         raise Refused(f"{queue.title} is on node {queue.node}, not on {asked.leader.node}")
     record = records.first(queue.title, asked.identity, asked.leader)
-    return Outcome(encode(record), record.home)
+    return ChangeOutcome(encode(record), record.home)
 
 
-def _ended(before: MirrorRecord, asked: End, queue: QueueFacts) -> Outcome:
+def _ended(before: MirrorRecord, asked: End, queue: MirroredQueueFacts) -> ChangeOutcome:
     if before.leader is None:
         raise Refused(f"{queue.title} waits for node {before.awaited}, so its mirrors are kept")
     records.require_leader(before, asked.leader)
-    return Outcome(b"", before.home)
+    return ChangeOutcome(b"", before.home)
 
 
-def _changed(before: MirrorRecord, asked: Change, queue: QueueFacts) -> MirrorRecord | None:
+def _changed(before: MirrorRecord, asked: Change, queue: MirroredQueueFacts) -> MirrorRecord | None:
     """The record after a change; None if no node has messages any longer."""
     if isinstance(asked, Synchronised | Drop | DropCopy | Promote):
         # It was planned with the record of this leader, and may be wrong under another one.

@@ -18,14 +18,14 @@ from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.leader_session import LeaderSession, sender_number
-from leveret.cluster.mirrors.mirror_record import MirrorRecord, RecordedMember
+from leveret.cluster.mirrors.mirror_record import MirrorRecord, RecordedReplica
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.replica_host import ReplicaHost
 from leveret.cluster.mirrors.ring import OwnMember
 from leveret.cluster.mirrors.synchronisation import when_readable
 from leveret.cluster.remote_queues.hosted_publisher import HostedPublisher
 from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes, Pairs
-from leveret.cluster.remote_queues.queue_frames import FrameError
+from leveret.cluster.remote_queues.queue_frames import QueueFrameError
 from leveret.storage.contract.backing_queue import Unreadable
 
 ReportLater = Callable[[HostedPublishes, int], object]
@@ -228,7 +228,7 @@ class ReplicaFrames:
             version = 0 if self.record is None else self.record.group.version
             self._publishing.tell_begin(peer.name, version)
         else:
-            raise FrameError(f"a frame of the unknown kind {kind}")
+            raise QueueFrameError(f"a frame of the unknown kind {kind}")
 
     # Nodes that publish
 
@@ -256,7 +256,7 @@ class ReplicaFrames:
 
     # Mirrors
 
-    def _member(self, peer: Peer, place_id: int) -> RecordedMember | None:
+    def _member(self, peer: Peer, place_id: int) -> RecordedReplica | None:
         """The living member of a node; None if a frame is from an earlier one."""
         record = self.record
         member = None if record is None else record.on(peer.name)

@@ -24,7 +24,7 @@ from leveret.cluster.mirrors.planning import NOT_MIRRORED, Mirroring
 from leveret.cluster.mirrors.publishing import MemberNode
 from leveret.cluster.mirrors.ring import Ring
 from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes
-from leveret.cluster.remote_queues.queue_frames import FrameError
+from leveret.cluster.remote_queues.queue_frames import QueueFrameError
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.queue.chained_queue import ChainedQueue
@@ -45,10 +45,10 @@ class EarlyFrames:
         return any(one is peer for one, _ in self._kept.get(identity, ()))
 
     def add(self, identity: int, peer: Peer, payload: bytes) -> None:
-        """Keep a frame. Raises FrameError if a link brings too many."""
+        """Keep a frame. Raises QueueFrameError if a link brings too many."""
         size = self._kept_bytes.get(peer, 0) + len(payload)
         if size > EARLY_BYTES_MAX:
-            raise FrameError(f"{size} bytes for mirrored queues that are not declared here")
+            raise QueueFrameError(f"{size} bytes for mirrored queues that are not declared here")
         self._kept_bytes[peer] = size
         self._kept.setdefault(identity, []).append((peer, payload))
 

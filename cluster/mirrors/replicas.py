@@ -30,7 +30,7 @@ from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.record_changes import decode_record
 from leveret.cluster.mirrors.replica import Replica, ReplicaRequests
 from leveret.cluster.mirrors.replica_host import ReplicaHost
-from leveret.cluster.remote_queues.queue_frames import FrameError
+from leveret.cluster.remote_queues.queue_frames import QueueFrameError
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.messages.message import Entry
@@ -215,7 +215,7 @@ class Replicas:
     def received(self, peer: Peer, payload: bytes) -> None:
         """The payload of one frame. Raises ValueError if it is damaged."""
         if not payload:
-            raise FrameError("a frame is empty")
+            raise QueueFrameError("a frame is empty")
         kind, version = payload[0], 0
         if kind < frames.CONTENTS:
             head = read_head(payload)

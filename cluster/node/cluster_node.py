@@ -35,7 +35,7 @@ from leveret.cluster.membership.declared_members import DeclaredMembers
 from leveret.cluster.membership.members import check_removal
 from leveret.cluster.membership.membership_changes import (
     ClusterError,
-    Membership,
+    ClusterMembership,
     MembershipChanges,
     ask_to_rename,
 )
@@ -377,7 +377,7 @@ class ClusterNode(LogListener):
         self.log.form()
         self.links.set_cluster(cluster_id_of(self._services.parameters))
 
-    async def _take_membership(self, membership: Membership) -> None:
+    async def _take_membership(self, membership: ClusterMembership) -> None:
         """A member has taken this node, which has nothing of its own, into its cluster."""
         self._serve_cluster()
         await in_task(

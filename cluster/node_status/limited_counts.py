@@ -42,7 +42,7 @@ class CountingNode(Protocol):
     turns: Turns
 
 
-class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
+class ChangedCounts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The changed counts of a node. Names are bytes, which may not be UTF-8.
 
     vhosts: connections of vhosts. users: connections and channels of users.
@@ -52,7 +52,7 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     users: dict[bytes, tuple[int, int]] = {}
 
 
-NOTHING = Counts()
+NOTHING = ChangedCounts()
 
 
 class LimitedCounts:
@@ -63,7 +63,7 @@ class LimitedCounts:
         self._vhosts: frozenset[str] = frozenset()
         self._users: frozenset[str] = frozenset()
         self._told = NOTHING
-        self._peers: dict[Peer, Counts] = {}
+        self._peers: dict[Peer, ChangedCounts] = {}
         self._is_listening = self._is_due = self._have_limits_changed = False
         node.limits.changed = self._limits_changed
         node.open_counts.elsewhere = self
@@ -112,7 +112,7 @@ class LimitedCounts:
         self._told = counts
         if counts != before:
             self._send(
-                Counts(
+                ChangedCounts(
                     _changed(before.vhosts, counts.vhosts, 0),
                     _changed(before.users, counts.users, NONE),
                 ),
@@ -131,17 +131,17 @@ class LimitedCounts:
             self._node.events.forget(self._heard)
         self._is_listening = is_wanted
 
-    def _count(self) -> Counts:
+    def _count(self) -> ChangedCounts:
         if not self._vhosts and not self._users:
             return NOTHING
         opened = self._node.open_counts
-        return Counts(
+        return ChangedCounts(
             {_pack(name): one for name, one in opened.own_of_vhosts(self._vhosts).items()},
             {_pack(name): one for name, one in opened.own_of_users(self._users).items()},
         )
 
     @staticmethod
-    def _send(counts: Counts, peers: Iterable[Peer]) -> None:
+    def _send(counts: ChangedCounts, peers: Iterable[Peer]) -> None:
         frame = msgspec.msgpack.encode(counts)
         for peer in peers:
             peer.send(LIMITED_COUNTS_SERVICE, frame)
@@ -163,8 +163,8 @@ class LimitedCounts:
 
     def received(self, peer: Peer, payload: bytes) -> None:
         """Take another node's counts. Raises ValueError if they are damaged."""
-        before, told = self._peers[peer], msgspec.msgpack.decode(payload, type=Counts)
-        self._peers[peer] = Counts(
+        before, told = self._peers[peer], msgspec.msgpack.decode(payload, type=ChangedCounts)
+        self._peers[peer] = ChangedCounts(
             {name: one for name, one in {**before.vhosts, **told.vhosts}.items() if one},
             {name: one for name, one in {**before.users, **told.users}.items() if one != NONE},
         )

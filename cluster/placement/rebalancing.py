@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class LedQueue(NamedTuple):
+class RebalancedQueue(NamedTuple):
     """The node that leads a queue, and those that could, in the order of their members."""
 
     leader: str
@@ -25,7 +25,7 @@ class Move(NamedTuple):
     node: str
 
 
-def rebalancing(queues: Sequence[LedQueue]) -> list[Move]:
+def rebalancing(queues: Sequence[RebalancedQueue]) -> list[Move]:
     """The moves, in the order in which they are to be made."""
     counts = Counter(queue.leader for queue in queues)
     left = dict(enumerate(queues))
@@ -41,7 +41,7 @@ def rebalancing(queues: Sequence[LedQueue]) -> list[Move]:
             del left[move.place]
 
 
-def _move(index: int, queue: LedQueue, counts: Counter[str]) -> Move | None:
+def _move(index: int, queue: RebalancedQueue, counts: Counter[str]) -> Move | None:
     """The move of a queue, which changes the counts; None if it stays."""
     node = min(queue.able, key=lambda one: counts[one], default=queue.leader)
     if counts[node] + 1 >= counts[queue.leader]:

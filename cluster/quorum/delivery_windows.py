@@ -19,7 +19,7 @@ DW1  The deliveries that are sent to a consumer continue its delivery numbers, a
 from collections.abc import Iterator
 from typing import Final
 
-from leveret.cluster.quorum.machine.consumers import Consumer
+from leveret.cluster.quorum.machine.consumers import ConsumerState
 from leveret.cluster.quorum.machine.effects import Applied, Deliver, Effect, Withheld
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.runs import MESSAGE_BYTES, Run
@@ -37,7 +37,7 @@ class DeliveryWindows:
 
     def __init__(self, queue: QuorumMachine) -> None:
         self._queue = queue
-        self._withheld: dict[Consumer, None] = {}
+        self._withheld: dict[ConsumerState, None] = {}
         """The consumers with withheld deliveries, and some that have ended."""
 
     def begin(self, sender: int) -> None:
@@ -87,7 +87,7 @@ class DeliveryWindows:
             if consumer is None or self._has_room(consumer, size, runs):
                 admitted.append(Deliver(deliver.sender, deliver.consumer, runs))
 
-    def _has_room(self, consumer: Consumer, size: int, runs: list[Run]) -> bool:
+    def _has_room(self, consumer: ConsumerState, size: int, runs: list[Run]) -> bool:
         """Whether runs are sent to a consumer, or withheld."""
         last = runs[-1].delivery + runs[-1].count - 1
         if consumer.is_withheld or last <= consumer.sent:

@@ -62,7 +62,7 @@ class GroupUse(Protocol):
         """End the use."""
 
 
-class OwnMember(Protocol):
+class LocalMember(Protocol):
     """The member of the group on the node of the client, if there is one.
 
     node: the name of the node. declared_at_s: when the queue was declared, or the node started.
@@ -94,7 +94,7 @@ class QueueGroup:
 
     _use: GroupUse
 
-    def __init__(self, member: OwnMember) -> None:
+    def __init__(self, member: LocalMember) -> None:
         self.watch = member.watch
         self.configure = member.configure
         self._led = member.led

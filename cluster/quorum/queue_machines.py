@@ -24,7 +24,7 @@ from leveret.cluster.quorum.machine.effects import Deliver, Effect, Effects, For
 from leveret.cluster.quorum.machine.figures import MachineFigures, figures
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.runs import Run
-from leveret.cluster.quorum.machine.snapshots import Snapshot, restored_in_steps
+from leveret.cluster.quorum.machine.snapshots import QueueSnapshot, restored_in_steps
 
 FOR_THE_LEADER = 0
 MESSAGE_BYTES_MIN: Final = 5
@@ -114,7 +114,7 @@ class QueueMachine:
 
     def snapshot(self) -> Iterator[bytes]:
         """The current state, in pieces."""
-        return Snapshot(self.queue).pieces()
+        return QueueSnapshot(self.queue).pieces()
 
     def live(self) -> Sequence[tuple[int, int]]:
         """Runs of the entries that the state refers to: the first and the last one of each."""

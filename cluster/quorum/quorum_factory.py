@@ -21,7 +21,7 @@ from leveret.cluster.replicated_queues.membership_record import MembersRecord
 logger = logging.getLogger("leveret.cluster")
 
 
-class Groups(GroupsOfKind[QuorumQueueClient], Protocol):
+class QuorumGroups(GroupsOfKind[QuorumQueueClient], Protocol):
     """The quorum queues of this node."""
 
     def made(self, specification: QueueSpecification, record: MembersRecord) -> GroupService:
@@ -36,7 +36,7 @@ class Groups(GroupsOfKind[QuorumQueueClient], Protocol):
 class QuorumFactory(GroupFactory[QuorumQueueClient]):
     """Makes quorum queues."""
 
-    def __init__(self, node: OwnNode, nodes: Nodes, groups: Groups) -> None:
+    def __init__(self, node: OwnNode, nodes: Nodes, groups: QuorumGroups) -> None:
         super().__init__(QUORUM_QUEUE, QuorumQueueClient, node.name, nodes, groups)
         self._own_node = node
         self._groups = groups

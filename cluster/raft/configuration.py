@@ -19,7 +19,7 @@ class ConfigurationError(ValueError):
     """Bytes that are not a configuration of this version."""
 
 
-class Membership(Enum):
+class MemberKind(Enum):
     """The kind of a member, in RabbitMQ's words."""
 
     VOTER = "voter"
@@ -28,7 +28,7 @@ class Membership(Enum):
     NON_VOTER = "non_voter"
 
 
-class Refusal(Enum):
+class ChangeRefusal(Enum):
     """Why the leader refuses a request."""
 
     NOT_LEADER = "this member is not the leader"
@@ -60,9 +60,9 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True):
         """The number of voters that a majority needs."""
         return len(self.voters) // 2 + 1
 
-    def with_member(self, member: str, membership: Membership) -> "Configuration":
+    def with_member(self, member: str, membership: MemberKind) -> "Configuration":
         """Return a copy with an additional member. A future voter has to catch up first."""
-        if membership is Membership.NON_VOTER:
+        if membership is MemberKind.NON_VOTER:
             return Configuration(self.voters, self.promotable, (*self.non_voters, member))
         return Configuration(self.voters, (*self.promotable, member), self.non_voters)
 

@@ -11,7 +11,7 @@ RF2  A member votes for at most one candidate per term, and only if the candidat
 """
 
 from leveret.cluster.raft.member_state import MemberState
-from leveret.cluster.raft.messages import Answer, AskVote, Vote
+from leveret.cluster.raft.messages import AskVote, Vote, VoteAnswer
 
 FIRST_PAUSE_MS = 50
 SPREAD_MS = 100
@@ -28,7 +28,7 @@ class Campaign:
     def __init__(self, state: MemberState, term: int, is_pre_vote: bool) -> None:
         self.term = term
         self.is_pre_vote = is_pre_vote
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, VoteAnswer] = {}
         self._state = state
         for voter in state.log.configuration.voters:
             self.ask(voter)
@@ -47,7 +47,7 @@ class Campaign:
 
     def answered(self, voter: str, vote: Vote) -> None:
         """Record the answer of a voter. Only the first one counts."""
-        is_current = vote.term == self.term or vote.answer is not Answer.GRANTED
+        is_current = vote.term == self.term or vote.answer is not VoteAnswer.GRANTED
         if is_current and vote.is_pre_vote == self.is_pre_vote:
             self.answers.setdefault(voter, vote.answer)
 
@@ -60,12 +60,12 @@ class Campaign:
         for voter in configuration.voters:
             if voter == state.me:
                 count += self.is_pre_vote or state.is_term_synced
-            elif self.answers.get(voter) is Answer.GRANTED:
+            elif self.answers.get(voter) is VoteAnswer.GRANTED:
                 count += 1
         return count >= configuration.majority
 
 
-def answer_to(state: MemberState, sender: str, question: AskVote, leader: str) -> Answer:
+def answer_to(state: MemberState, sender: str, question: AskVote, leader: str) -> VoteAnswer:
     """Return the answer to a request for a vote. leader: the leader that this member knows, or "".
 
     The answer does not depend on whether the sender is a voter in the configuration known here: it
@@ -74,19 +74,19 @@ def answer_to(state: MemberState, sender: str, question: AskVote, leader: str) -
     index, configuration = state.log.configuration_at(state.commit)
     is_as_new = index >= max(question.configuration_index, 1)
     if is_as_new and sender not in configuration.members:
-        return Answer.REMOVED
+        return VoteAnswer.REMOVED
     if question.is_pre_vote:
         if question.term <= state.term:
-            return Answer.OLD_TERM
+            return VoteAnswer.OLD_TERM
         if leader and leader != sender:
-            return Answer.HAS_LEADER
+            return VoteAnswer.HAS_LEADER
     elif question.term < state.term:
-        return Answer.OLD_TERM
+        return VoteAnswer.OLD_TERM
     elif state.vote not in ("", sender):
-        return Answer.HAS_VOTED
+        return VoteAnswer.HAS_VOTED
     if not state.is_like(question.last_term, question.last_index):
-        return Answer.LOG_BEHIND
-    return Answer.GRANTED
+        return VoteAnswer.LOG_BEHIND
+    return VoteAnswer.GRANTED
 
 
 def rank(state: MemberState, lost: str) -> int:

@@ -14,9 +14,9 @@ RF7  A leader advances the commit index only to entries of its own term that a m
 """
 
 from leveret.cluster.raft.configuration import (
+    ChangeRefusal,
     Configuration,
-    Membership,
-    Refusal,
+    MemberKind,
     encode_configuration,
     votes_changed,
 )
@@ -35,10 +35,10 @@ from leveret.cluster.raft.outputs import (
     DATA,
     TERM_START,
     CancelSnapshot,
+    LeaderTransferEnded,
     MemberLost,
-    Read,
+    ReadEntries,
     SendSnapshot,
-    TransferEnded,
 )
 from leveret.cluster.raft.progress import LOST, PROBING, REPLICATING, SNAPSHOT, Progress
 
@@ -164,7 +164,7 @@ class Leading:
                 if payloads is None and one.state == REPLICATING:
                     if not one.reading:
                         one.reading = first
-                        state.outputs.append(Read(one.member, first, BATCH_BYTES))
+                        state.outputs.append(ReadEntries(one.member, first, BATCH_BYTES))
                     return
             elif one.state == REPLICATING:
                 return
@@ -199,7 +199,7 @@ class Leading:
         )  # fmt: skip
 
     def entries_read(self, member: str, first: int, payloads: list[bytes]) -> None:
-        """Send the entries that the service has read for a member (`Read`)."""
+        """Send the entries that the service has read for a member (`ReadEntries`)."""
         one = self._progress.get(member)
         if one is None or one.reading != first:
             return
@@ -270,25 +270,25 @@ class Leading:
 
     # Members
 
-    def change(self, member: str, membership: Membership | None) -> Refusal | None:
+    def change(self, member: str, membership: MemberKind | None) -> ChangeRefusal | None:
         """Add a member with this kind of membership, or remove it (None)."""
         state = self.state
         before = state.log.configuration
         if self.transfer_to:
-            return Refusal.TRANSFER_UNDER_WAY
+            return ChangeRefusal.TRANSFER_UNDER_WAY
         if not self.has_committed:
-            return Refusal.NOT_YET
+            return ChangeRefusal.NOT_YET
         if state.log.configuration_index > state.commit:
-            return Refusal.CHANGE_UNDER_WAY
+            return ChangeRefusal.CHANGE_UNDER_WAY
         if membership is None:
             if member not in before.members:
-                return Refusal.NO_MEMBER
+                return ChangeRefusal.NO_MEMBER
             if before.voters == (member,):
-                return Refusal.LAST_VOTER
+                return ChangeRefusal.LAST_VOTER
             self._configure(before.without_member(member))
             return None
         if member in before.members:
-            return Refusal.MEMBER_ALREADY
+            return ChangeRefusal.MEMBER_ALREADY
         self._configure(before.with_member(member, membership))
         return None
 
@@ -338,17 +338,17 @@ class Leading:
 
     # Leadership transfer
 
-    def start_transfer(self, member: str) -> Refusal | None:
+    def start_transfer(self, member: str) -> ChangeRefusal | None:
         """Refuse proposals, and hand over to a member as soon as it has all entries."""
         state = self.state
         if member == state.me:
-            return Refusal.LEADER_ALREADY
+            return ChangeRefusal.LEADER_ALREADY
         if member not in state.log.configuration.voters:
-            return Refusal.NO_VOTER
+            return ChangeRefusal.NO_VOTER
         if member not in state.reachable:
-            return Refusal.UNREACHABLE
+            return ChangeRefusal.UNREACHABLE
         if self.transfer_to:
-            return Refusal.TRANSFER_UNDER_WAY
+            return ChangeRefusal.TRANSFER_UNDER_WAY
         self.transfer_to, self._is_told_to_take = member, False
         self._transfer_ms = state.wake_in(TRANSFER_MS)
         return None
@@ -362,7 +362,7 @@ class Leading:
 
     def _end_transfer(self) -> None:
         if self.transfer_to:
-            self.state.outputs.append(TransferEnded(self.transfer_to))
+            self.state.outputs.append(LeaderTransferEnded(self.transfer_to))
             self.transfer_to, self._transfer_ms = "", 0
 
     # Snapshots

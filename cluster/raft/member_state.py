@@ -15,12 +15,12 @@ from collections import deque
 
 from leveret.cluster.raft.configuration import Configuration
 from leveret.cluster.raft.entry_log import EntryLog, Stored
-from leveret.cluster.raft.messages import Message
+from leveret.cluster.raft.messages import RaftMessage
 from leveret.cluster.raft.outputs import (
     Append,
     Committed,
     Output,
-    Reset,
+    ResetLog,
     SaveTerm,
     Send,
     Truncate,
@@ -43,7 +43,7 @@ class _HeldMessage:
 
     __slots__ = ("message", "to", "write")
 
-    def __init__(self, write: int, to: str, message: Message) -> None:
+    def __init__(self, write: int, to: str, message: RaftMessage) -> None:
         self.write = write
         self.to = to
         self.message = message
@@ -108,7 +108,7 @@ class MemberState:
         self._write_reset()
 
     def _write_reset(self) -> None:
-        self.outputs.append(Reset(self.log.base_index, self.log.base_term))
+        self.outputs.append(ResetLog(self.log.base_index, self.log.base_term))
         self._cap(0)
         self._note_log_write()
 
@@ -142,7 +142,7 @@ class MemberState:
 
     # Outputs
 
-    def send(self, to: str, message: Message) -> None:
+    def send(self, to: str, message: RaftMessage) -> None:
         """Send a message as soon as the current term is on disk (RF1)."""
         if to not in self.linked:
             return

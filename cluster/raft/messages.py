@@ -23,7 +23,7 @@ class EntriesLost(ValueError):
     """The receiver lacks entries that another member has from it, or knows to be committed."""
 
 
-class Answer(IntEnum):
+class VoteAnswer(IntEnum):
     """The answer to a request for a vote, and the reason for a refusal."""
 
     GRANTED = 0
@@ -35,14 +35,14 @@ class Answer(IntEnum):
     """The sender knows a committed configuration that does not have the candidate."""
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
+class RaftMessage(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
     """The fields that all messages have."""
 
     group: Number
     term: Number
 
 
-class Entries(Message, frozen=True, tag=1):
+class Entries(RaftMessage, frozen=True, tag=1):
     """Entries of one term and kind that follow a previous one.
 
     Without payloads, the message asks whether the receiver has the previous entry. commit: the
@@ -57,13 +57,13 @@ class Entries(Message, frozen=True, tag=1):
     payloads: list[bytes]
 
 
-class Acknowledgement(Message, frozen=True, tag=2):
+class Acknowledgement(RaftMessage, frozen=True, tag=2):
     """The sender has the leader's entries up to an index on its disk."""
 
     match: Number
 
 
-class Mismatch(Message, frozen=True, tag=3):
+class Mismatch(RaftMessage, frozen=True, tag=3):
     """The sender lacks the previous entry, or has a higher term (then the other fields are 0).
 
     hint_index, hint_term: the sender's last entry that the leader's log may also have.
@@ -74,7 +74,7 @@ class Mismatch(Message, frozen=True, tag=3):
     hint_term: Number
 
 
-class AskVote(Message, frozen=True, tag=4):
+class AskVote(RaftMessage, frozen=True, tag=4):
     """A request for a vote in this term; in a pre-vote, only whether it would be granted."""
 
     is_pre_vote: bool
@@ -83,38 +83,38 @@ class AskVote(Message, frozen=True, tag=4):
     configuration_index: Number
 
 
-class Vote(Message, frozen=True, tag=5):
+class Vote(RaftMessage, frozen=True, tag=5):
     """The answer to AskVote. If it is granted, its term is the requested one, else the sender's."""
 
     is_pre_vote: bool
-    answer: Answer
+    answer: VoteAnswer
 
 
-class TakeLead(Message, frozen=True, tag=6):
+class TakeLead(RaftMessage, frozen=True, tag=6):
     """The leader asks the receiver, which has all entries, to be elected in its place."""
 
 
-class NotLeading(Message, frozen=True, tag=7):
+class NotLeading(RaftMessage, frozen=True, tag=7):
     """The sender has stopped leading."""
 
 
-class Removed(Message, frozen=True, tag=8):
+class Removed(RaftMessage, frozen=True, tag=8):
     """The receiver is not a member in the committed configuration at this index."""
 
     configuration_index: Number
 
 
-def encode_message(message: Message) -> bytes:
+def encode_message(message: RaftMessage) -> bytes:
     """Encode a message."""
     return VERSION + encode_fields(message)
 
 
-def encode_fields(message: Message) -> bytes:
+def encode_fields(message: RaftMessage) -> bytes:
     """The bytes after `VERSION`, apart from it: entries may be large, and are not copied again."""
     return _ENCODER.encode(message)
 
 
-def decode_message(data: bytes | memoryview) -> Message:
+def decode_message(data: bytes | memoryview) -> RaftMessage:
     """Decode a message. Raises MessageError."""
     if data[:1] != VERSION:
         raise MessageError(
@@ -128,6 +128,6 @@ def decode_message(data: bytes | memoryview) -> Message:
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(
+_DECODER: msgspec.msgpack.Decoder[RaftMessage] = msgspec.msgpack.Decoder(
     Entries | Acknowledgement | Mismatch | AskVote | Vote | TakeLead | NotLeading | Removed
 )

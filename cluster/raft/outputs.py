@@ -1,11 +1,12 @@
 """The actions that a member asks its service for, as values. The service carries them out in order.
 
-`Append`, `Truncate`, `Reset` and `SaveTerm` are writes, numbered from 1 in order. The service calls
+`Append`, `Truncate`, `ResetLog` and `SaveTerm` are writes,
+numbered from 1 in order. The service calls
 `RaftMember.synced` with the number of the last write that is on disk. A member holds each message
 that depends on a write until that write is on disk, so a `Send` may be carried out at once.
 """
 
-from leveret.cluster.raft.messages import Message
+from leveret.cluster.raft.messages import RaftMessage
 
 DATA = 0
 """The kind of proposed entries."""
@@ -42,7 +43,7 @@ class Truncate(Output):
         self.first = first
 
 
-class Reset(Output):
+class ResetLog(Output):
     """Void all entries: the log starts after the snapshot at this index."""
 
     __slots__ = ("index", "term")
@@ -67,7 +68,7 @@ class Send(Output):
 
     __slots__ = ("message", "to")
 
-    def __init__(self, to: str, message: Message) -> None:
+    def __init__(self, to: str, message: RaftMessage) -> None:
         self.to = to
         self.message = message
 
@@ -81,7 +82,7 @@ class Committed(Output):
         self.through = through
 
 
-class Read(Output):
+class ReadEntries(Output):
     """Read entries for a member that is behind, then call `entries_read` with `member` and `first`.
 
     Read at least one entry, and at most `bytes_max` bytes if there is more than one.
@@ -137,7 +138,7 @@ class LeaderChanged(Output):
         self.term = term
 
 
-class TransferEnded(Output):
+class LeaderTransferEnded(Output):
     """A transfer has ended without success: this member continues to lead."""
 
     __slots__ = ("to",)

@@ -24,9 +24,9 @@ RF12  A member that leads or has a leader in reach has no timer once all members
 from collections.abc import Callable
 
 from leveret.cluster.raft.configuration import (
+    ChangeRefusal,
     Configuration,
-    Membership,
-    Refusal,
+    MemberKind,
     encode_configuration,
 )
 from leveret.cluster.raft.election import (
@@ -43,17 +43,17 @@ from leveret.cluster.raft.leading import Leading
 from leveret.cluster.raft.member_state import MemberState
 from leveret.cluster.raft.messages import (
     Acknowledgement,
-    Answer,
     AskVote,
     Entries,
     EntriesLost,
-    Message,
     MessageError,
     Mismatch,
     NotLeading,
+    RaftMessage,
     Removed,
     TakeLead,
     Vote,
+    VoteAnswer,
 )
 from leveret.cluster.raft.outputs import CONFIGURATION, LeaderChanged, NoLongerMember, Output
 
@@ -226,7 +226,7 @@ class RaftMember:
 
     # Inputs: messages
 
-    def received(self, sender: str, message: Message, now_ms: int) -> None:
+    def received(self, sender: str, message: RaftMessage, now_ms: int) -> None:
         """Handle a message from a linked member. A message of another group is dropped.
 
         Raises MessageError if its entries are impossible: drop the link. Raises EntriesLost if this
@@ -364,23 +364,27 @@ class RaftMember:
         is_led = self.leading is not None or self._is_leader_heard
         leader = (self.leader or state.me) if is_led else ""
         answer = answer_to(state, sender, question, leader)
-        if not question.is_pre_vote and question.term > state.term and answer is not Answer.REMOVED:
+        if (
+            not question.is_pre_vote
+            and question.term > state.term
+            and answer is not VoteAnswer.REMOVED
+        ):
             self._enter_term(question.term)
             self._attempts = max(self._attempts, 1)
             answer = answer_to(state, sender, question, "")
-        if answer is Answer.GRANTED and not question.is_pre_vote and not state.vote:
+        if answer is VoteAnswer.GRANTED and not question.is_pre_vote and not state.vote:
             state.save_term(state.term, sender)
             self._stand_ms = 0
-        term = question.term if answer is Answer.GRANTED else state.term
+        term = question.term if answer is VoteAnswer.GRANTED else state.term
         state.send(sender, Vote(state.group, term, question.is_pre_vote, answer))
         if self.leading is not None:
             self.leading.ask(sender)
-        elif answer is Answer.LOG_BEHIND and self._stand_ms:
+        elif answer is VoteAnswer.LOG_BEHIND and self._stand_ms:
             self._stand_ms = state.wake_in(0)
 
     def _take_vote(self, sender: str, vote: Vote) -> None:
         campaign = self.campaign
-        if vote.answer is Answer.REMOVED:
+        if vote.answer is VoteAnswer.REMOVED:
             self._end_membership()
         elif campaign is not None:
             campaign.answered(sender, vote)
@@ -404,17 +408,17 @@ class RaftMember:
 
     # Requests of operators
 
-    def change_member(self, member: str, membership: Membership | None) -> Refusal | None:
+    def change_member(self, member: str, membership: MemberKind | None) -> ChangeRefusal | None:
         """Add a member, or remove it (None). This is done once the configuration is committed."""
         if self.leading is None:
-            return Refusal.NOT_LEADER
+            return ChangeRefusal.NOT_LEADER
         return self.leading.change(member, membership)
 
-    def transfer_to(self, member: str, now_ms: int) -> Refusal | None:
+    def transfer_to(self, member: str, now_ms: int) -> ChangeRefusal | None:
         """Transfer the leadership to a member. Proposals are refused until this has ended."""
         self._at(now_ms)
         if self.leading is None:
-            return Refusal.NOT_LEADER
+            return ChangeRefusal.NOT_LEADER
         return self.leading.start_transfer(member)
 
     def give_up_lead(self, now_ms: int) -> None:
@@ -477,5 +481,7 @@ class RaftMember:
         return is_new
 
 
-def _is_pre_vote_granted(message: Message) -> bool:
-    return isinstance(message, Vote) and message.is_pre_vote and message.answer is Answer.GRANTED
+def _is_pre_vote_granted(message: RaftMessage) -> bool:
+    return (
+        isinstance(message, Vote) and message.is_pre_vote and message.answer is VoteAnswer.GRANTED
+    )

@@ -5,7 +5,7 @@ from enum import Enum
 import msgspec
 
 from leveret.cluster.raft.configuration import Configuration
-from leveret.cluster.raft.messages import Answer
+from leveret.cluster.raft.messages import VoteAnswer
 from leveret.cluster.raft.raft_member import RaftMember
 
 
@@ -51,7 +51,7 @@ class MemberStatus(msgspec.Struct, frozen=True):
     is_change_under_way: bool
     transfer_to: str
     no_leader: NoLeader | None
-    reasons: tuple[tuple[str, Answer | None], ...]
+    reasons: tuple[tuple[str, VoteAnswer | None], ...]
     progress: tuple[MemberProgress, ...]
 
 
@@ -87,7 +87,7 @@ def _role(member: RaftMember) -> str:
 
 def _why_no_leader(
     member: RaftMember,
-) -> tuple[NoLeader | None, tuple[tuple[str, Answer | None], ...]]:
+) -> tuple[NoLeader | None, tuple[tuple[str, VoteAnswer | None], ...]]:
     state, campaign = member.state, member.campaign
     if member.leader and (member.leading is not None or member.leader in state.reachable):
         return None, ()
@@ -104,5 +104,5 @@ def _why_no_leader(
     if not state.is_term_synced:
         return NoLeader.DISK, ()
     answers = campaign.answers.items() if campaign is not None else ()
-    refusals = tuple([one for one in answers if one[1] is not Answer.GRANTED])
+    refusals = tuple([one for one in answers if one[1] is not VoteAnswer.GRANTED])
     return (NoLeader.REFUSED, refusals) if refusals else (NoLeader.ELECTION, ())

@@ -23,7 +23,7 @@ from leveret.broker.runtime.turns import Flushable, Turns
 from leveret.cluster.links.services import REMOTE_QUEUES_SERVICE, Peer
 from leveret.cluster.remote_queues import queue_frames as frames
 from leveret.cluster.remote_queues.message_runs import RunReader
-from leveret.cluster.remote_queues.queue_frames import FrameError, Result
+from leveret.cluster.remote_queues.queue_frames import QueueAnswer, QueueFrameError
 from leveret.cluster.remote_queues.remote_consumer import RemoteConsumer
 from leveret.cluster.remote_queues.remote_hold import RemoteHold, UntakenBytes
 from leveret.storage.messages.addresses import Addresses
@@ -64,7 +64,7 @@ class Asked(NamedTuple):
 
     queue: UsedQueue
     answer: Answer[Any]
-    read: Callable[[Result], Any]
+    read: Callable[[QueueAnswer], Any]
     is_cancel: bool
     is_deletion: bool
 
@@ -172,9 +172,9 @@ class HomeNode(Flushable):
         self,
         number: int,
         queue: UsedQueue,
-        question: frames.Question,
+        question: frames.QueueQuestion,
         answer: Answer[Any],
-        read: Callable[[Result], Any],
+        read: Callable[[QueueAnswer], Any],
     ) -> None:
         """Send a question to a queue that is open under a number."""
         asked = self.new_number()
@@ -240,12 +240,12 @@ class HomeNode(Flushable):
                 self._asked_counts.pop(identity, _ignore)(counts)
             self._asked_counts.clear()
         else:
-            raise FrameError(f"a frame of the unknown kind {kind}")
+            raise QueueFrameError(f"a frame of the unknown kind {kind}")
 
     def _is_old(self, number: int) -> bool:
-        """Whether the number's owner is gone. Raises FrameError for a number never used."""
+        """Whether the number's owner is gone. Raises QueueFrameError for a number never used."""
         if not 0 < number <= self._last_number:
-            raise FrameError(f"the number {number} was never given")
+            raise QueueFrameError(f"the number {number} was never given")
         return True
 
     def _deliver(self, payload: bytes) -> None:
@@ -270,7 +270,7 @@ class HomeNode(Flushable):
         number, taken_bytes, ranges = frames.fields(frames.TAKEN_START, payload)
         pairs = frames.numbers(payload, frames.TAKEN_START.size)
         if len(pairs) % 2 or 2 * ranges > len(pairs):
-            raise FrameError(f"{ranges} ranges in {len(pairs)} numbers")
+            raise QueueFrameError(f"{ranges} ranges in {len(pairs)} numbers")
         queue = self._queues.get(number)
         if queue is not None or not self._is_old(number):
             assert queue is not None
@@ -299,10 +299,10 @@ class HomeNode(Flushable):
             asked.answer.give(Got(entry, ready_count))
 
 
-def _fault(result: Result) -> ChannelFault | ConnectionFault:
-    """The fault that the home node answered with. Raises FrameError."""
+def _fault(result: QueueAnswer) -> ChannelFault | ConnectionFault:
+    """The fault that the home node answered with. Raises QueueFrameError."""
     if result.code not in NAMES:
-        raise FrameError(f"an answer has the unknown reply code {result.code}")
+        raise QueueFrameError(f"an answer has the unknown reply code {result.code}")
     make = ConnectionFault if result.closes_connection else ChannelFault
     return make(result.code, text_of(result.text))
 

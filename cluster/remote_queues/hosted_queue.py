@@ -28,7 +28,7 @@ from leveret.cluster.remote_queues import queue_frames as frames
 from leveret.cluster.remote_queues.hosted_consumer import HostedConsumer
 from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes, Pairs
 from leveret.cluster.remote_queues.message_runs import RunReader, RunWriter
-from leveret.cluster.remote_queues.queue_frames import FrameError, Result
+from leveret.cluster.remote_queues.queue_frames import QueueAnswer, QueueFrameError
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Entry
 
@@ -98,7 +98,7 @@ class HostedQueue:
         reader = RunReader(payload, frames.PUBLISH_START.size, self._host.addresses)
         messages = reader.messages(count)
         if not count or first + count > 1 << 63:
-            raise FrameError(f"a run of {count} messages from number {first}")
+            raise QueueFrameError(f"a run of {count} messages from number {first}")
         self._publishes.taken(len(payload))
         self._host.report_later(self._publishes, len(payload))
         if self.queue.is_deleted:
@@ -167,7 +167,7 @@ class HostedQueue:
             self.queue.credit(consumer)
 
     def settle(self, payload: bytes) -> None:
-        """Settle deliveries. Raises FrameError."""
+        """Settle deliveries. Raises QueueFrameError."""
         if self._is_over:
             return
         _, action = frames.fields(frames.SETTLE_START, payload)
@@ -175,7 +175,7 @@ class HostedQueue:
         try:
             entries = [take(tag) for tag in frames.numbers(payload, frames.SETTLE_START.size)]
         except KeyError as error:
-            raise FrameError(f"delivery {error} of {self._what} is not open") from None
+            raise QueueFrameError(f"delivery {error} of {self._what} is not open") from None
         if not entries or self.queue.is_deleted:
             return
         if action == frames.ACK:
@@ -185,12 +185,12 @@ class HostedQueue:
         elif action in frames.ACTIONS:
             self.queue.requeue(entries, action == frames.GIVE_BACK)
         else:
-            raise FrameError(f"deliveries are settled in the unknown way {action}")
+            raise QueueFrameError(f"deliveries are settled in the unknown way {action}")
 
     # Questions
 
-    def ask(self, number: int, question: frames.Question) -> None:
-        """Ask the queue, and send its answer. Raises FrameError."""
+    def ask(self, number: int, question: frames.QueueQuestion) -> None:
+        """Ask the queue, and send its answer. Raises QueueFrameError."""
         queue = self.queue
         if self._is_over:
             return
@@ -268,7 +268,7 @@ class HostedQueue:
     def _subscribe(self, number: int, question: frames.Subscribe) -> None:
         consumers = self._host.consumers
         if question.consumer in consumers:
-            raise FrameError(f"consumer number {question.consumer} is in use")
+            raise QueueFrameError(f"consumer number {question.consumer} is in use")
         consumer = HostedConsumer(self, question, self._host.peer.name)
         # Noted before the answer, since the queue may wait for its leader: until then the consumer
         # may be cancelled, or get room.
@@ -307,10 +307,10 @@ class HostedQueue:
         full = frames.FullFigures(
             figures.status(), figures.ages(), figures.consumers(), figures.backing_queue_status()
         )
-        self._send_result(number, Result(figures=full))
+        self._send_result(number, QueueAnswer(figures=full))
 
     def _tell(self, number: int, count: int = 0, consumer_count: int = 0) -> None:
-        self._send_result(number, Result(count, consumer_count))
+        self._send_result(number, QueueAnswer(count, consumer_count))
 
     def _refuse(self, number: int, error: Exception) -> None:
         fault = error if isinstance(error, Fault) else internal_error(str(error))
@@ -318,10 +318,10 @@ class HostedQueue:
         text = frames.to_bytes(fault.explanation)
         self._send_result(
             number,
-            Result(code=fault.reply_code, text=text, closes_connection=is_of_connection),
+            QueueAnswer(code=fault.reply_code, text=text, closes_connection=is_of_connection),
         )
 
-    def _send_result(self, number: int, result: Result) -> None:
+    def _send_result(self, number: int, result: QueueAnswer) -> None:
         self._send(frames.NUMBER.pack(frames.ANSWER, number), frames.encode(result))
 
     def _send(self, *pieces: bytes) -> None:

@@ -10,7 +10,7 @@ From the client's node:
     PUBLISH     number u32, first u64, ttl_ms i64, count u32, run      first: 0 without confirms
     SETTLE      number u32, action u8, tags u64 each
     CREDIT      consumer u32, messages i64, body bytes i64
-    ASK         number u32, question u32, `Question`
+    ASK         number u32, question u32, `QueueQuestion`
     FIGURES     `FiguresQuestion`
 
 From the home node:
@@ -19,13 +19,13 @@ From the home node:
     TAKEN       number u32, taken bytes u64, ranges u32, (start, end) u64 each, (first, refused) u64
                 each: the outcomes of publishes
     GOT         question u32, ready count u32, tag u64, run of one     answers a `Get`
-    ANSWER      question u32, `Result`
+    ANSWER      question u32, `QueueAnswer`
     LOST        consumer u32            its queue has crashed
                 queue u32               the node leads it again, or does not have it: what was asked
                                         is not answered, and the queue has to be opened again
     COUNTS      [(identity, `CoarseCounts`), ...]
 
-Anything else raises `FrameError`, which closes the link.
+Anything else raises `QueueFrameError`, which closes the link.
 """
 
 import struct
@@ -77,7 +77,7 @@ GOT_START: Final = struct.Struct("<BIIQ")
 TAG_BYTES: Final = 8
 
 
-class FrameError(ValueError):
+class QueueFrameError(ValueError):
     """A frame of another node is damaged, or makes no sense."""
 
 
@@ -94,17 +94,17 @@ class Open(msgspec.Struct, frozen=True, array_like=True):
     first_tag: int
 
 
-class Question(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class QueueQuestion(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A question to a queue."""
 
 
-class Get(Question, frozen=True):
+class Get(QueueQuestion, frozen=True):
     """Get a message."""
 
     ack_required: bool
 
 
-class Subscribe(Question, frozen=True):
+class Subscribe(QueueQuestion, frozen=True):
     """Add a consumer. consumer: its number. messages, body_bytes: its initial credit.
 
     start: see `Consumer.start`. Older versions do not send it.
@@ -121,22 +121,22 @@ class Subscribe(Question, frozen=True):
     start: OffsetSpecification = NEXT
 
 
-class Cancel(Question, frozen=True):
+class Cancel(QueueQuestion, frozen=True):
     """Cancel a consumer."""
 
     consumer: int
     channel_ended: bool
 
 
-class Length(Question, frozen=True):
+class Length(QueueQuestion, frozen=True):
     """Count the ready messages and the consumers."""
 
 
-class Purge(Question, frozen=True):
+class Purge(QueueQuestion, frozen=True):
     """Drop the ready messages."""
 
 
-class Delete(Question, frozen=True):
+class Delete(QueueQuestion, frozen=True):
     """Delete the queue. The last three fields are the requester's."""
 
     if_unused: bool
@@ -146,7 +146,7 @@ class Delete(Question, frozen=True):
     way: bytes
 
 
-class Status(Question, frozen=True):
+class Status(QueueQuestion, frozen=True):
     """All figures of a queue."""
 
 
@@ -162,7 +162,7 @@ class FullFigures(msgspec.Struct, frozen=True, array_like=True):
     backing: dict[str, Any]
 
 
-class Result(msgspec.Struct, frozen=True, array_like=True):
+class QueueAnswer(msgspec.Struct, frozen=True, array_like=True):
     """An answer: counts, figures, or a fault.
 
     count, consumer_count: the requested counts. code, text: the fault's; code 0 without a fault.
@@ -189,31 +189,33 @@ Value = TypeVar("Value")
 encode = msgspec.msgpack.Encoder().encode
 decode_open: Final = msgspec.msgpack.Decoder(Open).decode
 decode_question: Final = msgspec.msgpack.Decoder(AnyQuestion).decode
-decode_result: Final = msgspec.msgpack.Decoder(Result).decode
+decode_result: Final = msgspec.msgpack.Decoder(QueueAnswer).decode
 decode_figures_question: Final = msgspec.msgpack.Decoder(FiguresQuestion).decode
 decode_counts: Final = msgspec.msgpack.Decoder(Counts).decode
 
 
 def decoded(decode: Callable[[bytes], Value], data: bytes) -> Value:
-    """The structure in these bytes. Raises FrameError."""
+    """The structure in these bytes. Raises QueueFrameError."""
     try:
         return decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise FrameError(f"a structure cannot be decoded: {error}") from None
+        raise QueueFrameError(f"a structure cannot be decoded: {error}") from None
 
 
 def fields(layout: struct.Struct, payload: bytes) -> tuple[Any, ...]:
-    """The numbers at the start of a payload, without its kind. Raises FrameError."""
+    """The numbers at the start of a payload, without its kind. Raises QueueFrameError."""
     if len(payload) < layout.size:
-        raise FrameError(f"a frame of kind {payload[0]} has {len(payload)} bytes")
+        raise QueueFrameError(f"a frame of kind {payload[0]} has {len(payload)} bytes")
     return layout.unpack_from(payload)[1:]
 
 
 def numbers(payload: bytes, start: int) -> tuple[int, ...]:
-    """The u64 numbers in the rest of a payload. Raises FrameError."""
+    """The u64 numbers in the rest of a payload. Raises QueueFrameError."""
     count, rest = divmod(len(payload) - start, TAG_BYTES)
     if rest:
-        raise FrameError(f"{rest} bytes follow the last number of a frame of kind {payload[0]}")
+        raise QueueFrameError(
+            f"{rest} bytes follow the last number of a frame of kind {payload[0]}"
+        )
     return struct.unpack_from(f"<{count}Q", payload, start)
 
 

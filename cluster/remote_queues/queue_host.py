@@ -25,7 +25,7 @@ from leveret.cluster.remote_queues import queue_frames as frames
 from leveret.cluster.remote_queues.hosted_consumer import HostedConsumer
 from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes
 from leveret.cluster.remote_queues.hosted_queue import HostedQueue
-from leveret.cluster.remote_queues.queue_frames import FrameError
+from leveret.cluster.remote_queues.queue_frames import QueueFrameError
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Entry
 
@@ -93,7 +93,7 @@ class QueueHost(Flushable):
     # Frames
 
     def received(self, kind: int, payload: bytes) -> None:
-        """Handle a frame from the client's node. Raises FrameError and RunError."""
+        """Handle a frame from the client's node. Raises QueueFrameError and RunError."""
         self._local.turns.work_left -= FRAME_WORK
         if kind == frames.CREDIT:
             self._grant(payload)
@@ -106,7 +106,7 @@ class QueueHost(Flushable):
         elif kind in self._handlers:
             self._handle(kind, payload)
         else:
-            raise FrameError(f"a frame of the unknown kind {kind}")
+            raise QueueFrameError(f"a frame of the unknown kind {kind}")
 
     def _handle(self, kind: int, payload: bytes) -> None:
         """Handle a frame that begins with the number of a queue."""
@@ -117,19 +117,19 @@ class QueueHost(Flushable):
             return
         self._kept_bytes += len(payload)
         if self._kept_bytes > KEPT_BYTES_MAX:
-            raise FrameError(f"{self._kept_bytes} bytes for queues that are not declared here")
+            raise QueueFrameError(f"{self._kept_bytes} bytes for queues that are not declared here")
         awaited.kept.append(payload)
 
     def _queue(self, number: int) -> HostedQueue:
         hosted = self._queues.get(number)
         if hosted is None:
-            raise FrameError(f"queue number {number} is not open")
+            raise QueueFrameError(f"queue number {number} is not open")
         return hosted
 
     def _open(self, payload: bytes) -> None:
         (number,) = frames.fields(frames.NUMBER, payload)
         if number in self._queues or number in self._awaited:
-            raise FrameError(f"queue number {number} is in use")
+            raise QueueFrameError(f"queue number {number} is in use")
         asked = frames.decoded(frames.decode_open, payload[frames.NUMBER.size :])
         queue = self._local.find(text_of(asked.vhost), text_of(asked.name), asked.identity)
         if queue is None:

@@ -25,7 +25,7 @@ class ConsumedQueue(Protocol):
     """The queue of a consumer (remote_queue.py)."""
 
     def deliver(self, consumer: "RemoteConsumer", payload: bytes) -> None:
-        """Take deliveries from the home node. Raises RunError and FrameError."""
+        """Take deliveries from the home node. Raises RunError and QueueFrameError."""
 
     def lost(self, consumer: "RemoteConsumer") -> None:
         """The queue has crashed, and the consumer with it."""

@@ -43,7 +43,7 @@ from leveret.cluster.remote_queues import queue_frames as frames
 from leveret.cluster.remote_queues.home_node import HomeNode
 from leveret.cluster.remote_queues.message_runs import RunReader, RunWriter
 from leveret.cluster.remote_queues.owed_confirms import OwedConfirms
-from leveret.cluster.remote_queues.queue_frames import Result
+from leveret.cluster.remote_queues.queue_frames import QueueAnswer
 from leveret.cluster.remote_queues.remote_consumer import RemoteConsumer
 from leveret.cluster.remote_queues.remote_figures import RemoteFigures
 from leveret.cluster.remote_queues.remote_hold import RemoteHold
@@ -295,7 +295,10 @@ class RemoteQueue:
     # Questions
 
     def _ask(
-        self, question: frames.Question, answer: Answer[Any], read: Callable[[Result], Any]
+        self,
+        question: frames.QueueQuestion,
+        answer: Answer[Any],
+        read: Callable[[QueueAnswer], Any],
     ) -> None:
         """Ask the home node, if there is a link."""
         if self._is_open():
@@ -421,7 +424,7 @@ class RemoteQueue:
         self._node.send(frames.CREDIT_FRAME.pack(frames.CREDIT, number, messages, body_bytes))
 
     def deliver(self, consumer: RemoteConsumer, payload: bytes) -> None:
-        """Deliveries come from the home node. Raises RunError and FrameError."""
+        """Deliveries come from the home node. Raises RunError and QueueFrameError."""
         _, first, count, may_redeliver = frames.fields(frames.DELIVER_START, payload)
         reader = RunReader(payload, frames.DELIVER_START.size, self._node.addresses)
         entries = reader.entries(count, first)
@@ -430,9 +433,9 @@ class RemoteQueue:
         consumer.arrive(entries, reader.body_bytes)
 
     def note_tag(self, tag: int) -> None:
-        """A delivery came with this tag. Raises FrameError if it was used before."""
+        """A delivery came with this tag. Raises QueueFrameError if it was used before."""
         if not self._tag_end <= tag < 1 << 62:
-            raise frames.FrameError(f"a delivery has the tag {tag}, which is not a new one")
+            raise frames.QueueFrameError(f"a delivery has the tag {tag}, which is not a new one")
         self._tag_end = tag + 1
 
     def lost(self, consumer: RemoteConsumer) -> None:
@@ -505,15 +508,15 @@ def _cancel(consumers: list[Consumer]) -> None:
         consumer.tell_cancelled()
 
 
-def _nothing(_result: Result) -> None:
+def _nothing(_result: QueueAnswer) -> None:
     """The answer has no value."""
 
 
-def _count(result: Result) -> int:
+def _count(result: QueueAnswer) -> int:
     return result.count
 
 
-def _figures(result: Result) -> frames.FullFigures:
+def _figures(result: QueueAnswer) -> frames.FullFigures:
     if result.figures is None:
-        raise frames.FrameError("an answer has no figures")
+        raise frames.QueueFrameError("an answer has no figures")
     return result.figures

@@ -30,7 +30,7 @@ from leveret.cluster.links.services import REMOTE_QUEUES_SERVICE, Peer, ServiceR
 from leveret.cluster.placement.leader_location import choose_node, locator_of
 from leveret.cluster.remote_queues import queue_frames as frames
 from leveret.cluster.remote_queues.home_node import HomeNode
-from leveret.cluster.remote_queues.queue_frames import FrameError
+from leveret.cluster.remote_queues.queue_frames import QueueFrameError
 from leveret.cluster.remote_queues.queue_host import QueueHost
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.storage.messages.addresses import Addresses
@@ -211,7 +211,7 @@ class RemoteQueues:
     def received(self, peer: Peer, payload: bytes) -> None:
         """Handle the payload of one frame. Raises ValueError if it is damaged."""
         if not payload:
-            raise FrameError("a frame is empty")
+            raise QueueFrameError("a frame is empty")
         kind = payload[0]
         if kind >= FROM_HOME_MIN:
             self._homes[peer.name].received(kind, payload)

@@ -31,7 +31,7 @@ from leveret.cluster.replicated_queues.cluster_state import ClusterState
 from leveret.cluster.replicated_queues.leadership import Leadership
 from leveret.cluster.replicated_queues.member_placement import NodeLoad
 from leveret.cluster.replicated_queues.member_states import raft, raft_figures
-from leveret.cluster.replicated_queues.membership import Membership
+from leveret.cluster.replicated_queues.membership import QueueMembership
 from leveret.cluster.replicated_queues.membership_record import MembersRecord
 from leveret.cluster.replicated_queues.own_members import OwnMembers
 from leveret.cluster.replicated_queues.replicated_queue import ReplicatedQueue
@@ -58,7 +58,9 @@ class GroupKind(ReplicatedKind, Generic[Q]):
         groups.call_soon = services.turns.before_batch
         groups.changed = self._changed
         groups.name_of = self._name_of
-        self.membership = Membership(groups.node, self.declared, groups.members, services, cluster)
+        self.membership = QueueMembership(
+            groups.node, self.declared, groups.members, services, cluster
+        )
         self._own_members = OwnMembers(
             groups, self.declared, cluster, services.clock, self.membership.replace
         )

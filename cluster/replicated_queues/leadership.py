@@ -68,7 +68,7 @@ class LedQueue(Protocol):
         """The members that the queue should have."""
 
 
-class HandOver:
+class LeaderTransfer:
     """A leader that should be replaced. to: the next leader's node; empty: any other node."""
 
     __slots__ = ("deadline_ms", "is_begun", "to")
@@ -94,7 +94,7 @@ class Leadership:
         self._is_leaving = False
         self._undeclared: dict[int, None] = {}
         self._is_declaring = False
-        self._handing_over: dict[int, HandOver] = {}
+        self._handing_over: dict[int, LeaderTransfer] = {}
         self._is_looking = False
 
     # Leaders of this node
@@ -168,7 +168,7 @@ class Leadership:
 
     def _hand_over(self, group: int, to: str) -> None:
         self._undeclared.pop(group, None)
-        self._handing_over[group] = HandOver(to, self._clock.now_ms() + CATCH_UP_MS)
+        self._handing_over[group] = LeaderTransfer(to, self._clock.now_ms() + CATCH_UP_MS)
         if not self._is_looking:
             self._look()
 
@@ -187,7 +187,7 @@ class Leadership:
         if self._is_looking:
             self._clock.call_later_ms(LOOK_MS, self._look)
 
-    def _is_over(self, group: int, one: HandOver, led: Counter[str]) -> bool:
+    def _is_over(self, group: int, one: LeaderTransfer, led: Counter[str]) -> bool:
         """Whether nothing is left to do for a queue. led: how many queues each node leads."""
         member = self._groups.members.get(group)
         leading = None if member is None else member.raft.leading

@@ -13,7 +13,7 @@ from leveret.broker.queues.contract.status import RaftFigures
 from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.groups.uses import GroupUse
 from leveret.cluster.groups.wanted_members import node_of
-from leveret.cluster.raft.configuration import Configuration, Membership
+from leveret.cluster.raft.configuration import Configuration, MemberKind
 from leveret.cluster.raft.progress import PROBING, SNAPSHOT, Progress
 from leveret.cluster.raft.status import MemberProgress, MemberStatus, status
 from leveret.cluster.replicated_queues.membership_record import UNREADABLE, MembersRecord
@@ -134,9 +134,9 @@ def _is_known(one: Progress | MemberProgress) -> bool:
 
 def _membership(member: str, configuration: Configuration) -> str | None:
     kinds = {
-        Membership.VOTER: configuration.voters,
-        Membership.PROMOTABLE: configuration.promotable,
-        Membership.NON_VOTER: configuration.non_voters,
+        MemberKind.VOTER: configuration.voters,
+        MemberKind.PROMOTABLE: configuration.promotable,
+        MemberKind.NON_VOTER: configuration.non_voters,
     }
     return next((kind.value for kind, members in kinds.items() if member in members), None)
 

@@ -50,7 +50,7 @@ class ChangeRefused(Exception):
     """The members are not changed, or not yet. The text says why."""
 
 
-class Membership:
+class QueueMembership:
     """Changes the members of the quorum queues that are declared on a node.
 
     declared: the queues, by group. own: the members of this node.

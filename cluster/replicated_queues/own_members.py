@@ -28,7 +28,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from leveret.broker.runtime.clock import Clock, Timer
-from leveret.cluster.groups.group_frames import Announced, Damaged, Item
+from leveret.cluster.groups.group_frames import Announced, Damaged, GroupItem
 from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.groups.groups import Groups
 from leveret.cluster.groups.wanted_members import node_of, number_of
@@ -133,11 +133,11 @@ class OwnMembers:
         else:
             self._unsettled.discard(declared.group)
 
-    def _settle(self, declared: ReplicatedQueue) -> list[Item]:
+    def _settle(self, declared: ReplicatedQueue) -> list[GroupItem]:
         """The items to send about the member on this node."""
         group, record = declared.group, declared.record
         own, member = record.of_node(self._node), self._groups.members.get(group)
-        items: list[Item] = []
+        items: list[GroupItem] = []
         if not record.members:
             return items  # The record cannot be read.
         renamed = {one.name: one.node for one in record.members if one.first_node}

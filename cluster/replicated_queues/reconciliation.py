@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 from leveret.broker.config.cluster_settings import MembershipReconciliation
 from leveret.broker.runtime.clock import Clock, Timer
 from leveret.cluster.replicated_queues.member_placement import NodeLoad
-from leveret.cluster.replicated_queues.membership import ChangeRefused, Membership
+from leveret.cluster.replicated_queues.membership import ChangeRefused, QueueMembership
 from leveret.cluster.replicated_queues.replicated_queue import ReplicatedQueue
 
 logger = logging.getLogger("leveret.cluster")
@@ -37,7 +37,7 @@ class NodesAndTargets(Protocol):
         """How many members a queue should have by its policies and arguments; 0: any number."""
 
 
-class Missing(NamedTuple):
+class NeededChange(NamedTuple):
     """A change that a queue needs: a node on which a member is added or removed."""
 
     node: str
@@ -46,17 +46,17 @@ class Missing(NamedTuple):
 
 def missing(
     members: Collection[str], nodes: Iterable[NodeLoad], target: int, *, removes: bool
-) -> Missing | None:
+) -> NeededChange | None:
     """The next change for a queue with members on these nodes. nodes: of the cluster."""
     loads = {load.name: load for load in nodes}
     gone = [name for name in members if name not in loads]
     if gone and removes and len(members) > 1:
-        return Missing(gone[0], is_added=False)
+        return NeededChange(gone[0], is_added=False)
     new = [load for load in loads.values() if load.may_get and load.name not in members]
     becomes_odd = len(members) % 2 == 0 or len(new) > 1
     if not new or len(members) >= target or not becomes_odd:
         return None
-    return Missing(min(new, key=lambda load: (load.members, load.name)).name, is_added=True)
+    return NeededChange(min(new, key=lambda load: (load.members, load.name)).name, is_added=True)
 
 
 class Reconciliation:
@@ -64,7 +64,7 @@ class Reconciliation:
 
     def __init__(
         self, settings: MembershipReconciliation, clock: Clock, nodes: NodesAndTargets,
-        membership: Membership,
+        membership: QueueMembership,
     ) -> None:  # fmt: skip
         self._settings = settings
         self._clock = clock

@@ -23,7 +23,7 @@ from leveret.broker.runtime.pending import Answer
 from leveret.broker.vhost.direct_replies import Replies, node_number
 from leveret.cluster.links.services import REPLIES_SERVICE, Peer, ServiceRegistry
 from leveret.cluster.remote_queues.message_runs import RunReader, RunWriter
-from leveret.cluster.remote_queues.queue_frames import FrameError, fields, to_bytes
+from leveret.cluster.remote_queues.queue_frames import QueueFrameError, fields, to_bytes
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Message
@@ -120,18 +120,18 @@ class RemoteReplies:
             number, is_there = fields(ANSWER_FRAME, payload)
             answer = linked.asked.pop(number, None)
             if answer is None:
-                raise FrameError(f"an answer to request {number}, which was not sent")
+                raise QueueFrameError(f"an answer to request {number}, which was not sent")
             answer.give(bool(is_there))
         elif kind == TAKEN:
             (taken_bytes,) = fields(TAKEN_FRAME, payload)
             if not linked.taken_bytes <= taken_bytes <= linked.sent_bytes:
-                raise FrameError(
+                raise QueueFrameError(
                     f"{taken_bytes} bytes are taken, and {linked.sent_bytes} were sent"
                 )
             self._untaken.add(linked.taken_bytes - taken_bytes)
             linked.taken_bytes = taken_bytes
         else:
-            raise FrameError(f"a frame of the unknown kind {kind}")
+            raise QueueFrameError(f"a frame of the unknown kind {kind}")
 
     def drained(self, peer: Peer) -> None:
         """Do nothing: `UntakenBytes` limits the bytes that wait."""

@@ -16,7 +16,11 @@ from leveret.cluster.discovery.formation import PeerState
 from leveret.cluster.discovery.forming import Forming, JoinRefusedError
 from leveret.cluster.discovery.presence import Presence
 from leveret.cluster.links.links import Links
-from leveret.cluster.membership.membership_changes import ClusterError, Membership, ask_to_join
+from leveret.cluster.membership.membership_changes import (
+    ClusterError,
+    ClusterMembership,
+    ask_to_join,
+)
 from leveret.cluster.rpc.rpc import NotAnswered, Rpc
 
 STATE = "discovery.state"
@@ -36,7 +40,7 @@ class FirstStart:
         config: Config,
         links: Links,
         rpc: Rpc,
-        take_membership: Callable[[Membership], Awaitable[None]],
+        take_membership: Callable[[ClusterMembership], Awaitable[None]],
         begin_cluster: Callable[[], Awaitable[None]],
     ) -> None:
         """Raises SettingError."""

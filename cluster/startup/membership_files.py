@@ -17,7 +17,7 @@ from leveret.broker.registry.stored import CLUSTER_VIEW
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.membership import members
 from leveret.cluster.membership.members import MembershipRefused
-from leveret.cluster.membership.membership_changes import ClusterError, Membership
+from leveret.cluster.membership.membership_changes import ClusterError, ClusterMembership
 from leveret.cluster.metadata.history import LastView, row_of, value_of
 from leveret.cluster.metadata.member_records import CLUSTER_NODE, put_cluster_id, put_member
 from leveret.cluster.startup import next_start
@@ -48,7 +48,7 @@ class MembershipFiles:
             if row.component == CLUSTER_NODE
         }
 
-    def write(self, membership: Membership) -> None:
+    def write(self, membership: ClusterMembership) -> None:
         """Replace the members. Raises MetadataError."""
         gone = self.members().keys() - membership.members.keys()
         with closing(SqliteMetadata(self._metadata_file)) as metadata:

@@ -216,7 +216,7 @@ class StreamService:
         self._declared.end(is_deleted)
 
 
-class StreamUser:
+class StreamGroupUser:
     """The `GroupUser` of a stream's client."""
 
     def __init__(self, queue: StreamQueueClient) -> None:

@@ -27,8 +27,8 @@ from leveret.cluster.streams.client_questions import ClientQuestions
 from leveret.cluster.streams.declared_stream import (
     FIGURES,
     DeclaredStream,
+    StreamGroupUser,
     StreamService,
-    StreamUser,
 )
 from leveret.cluster.streams.log_upkeep import LogUpkeep
 from leveret.cluster.streams.stream_factory import StreamFactory
@@ -87,7 +87,7 @@ class StreamQueues(GroupKind[DeclaredStream]):
         """Add a stream that was declared, or that a restart has found."""
         group = queue.placement.identity
         declared = self.declared[group]
-        declared.begin(queue, self.groups.use(group, record.nodes, StreamUser(queue)))
+        declared.begin(queue, self.groups.use(group, record.nodes, StreamGroupUser(queue)))
         self._declare(declared)
 
     def details_of(self, queue: QueueClient, record: MembersRecord) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from leveret.broker.auth.identity import Identity
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.requester import CONTROL, HTTP, Requester
 from leveret.broker.declarations.values import Declaration
 from leveret.broker.runtime.pending_in_task import in_task
@@ -259,9 +259,9 @@ class Call:
         """Write an act that is not a declaration to the audit log. Raises 500 if that fails.
 
         Called before the act, so that an act that cannot be logged is not done. The arguments are
-        those of `Act`.
+        those of `AuditedChange`.
         """
-        act = Act(action, kind, name, text, vhost, detail or {})
+        act = AuditedChange(action, kind, name, text, vhost, detail or {})
         try:
             await self.node.audit.note(self.requester, act)
         except OSError as error:

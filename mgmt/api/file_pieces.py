@@ -18,7 +18,7 @@ from leveret.cluster.rpc.rpc import NotAnswered
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, not_found
 from leveret.mgmt.api.other_nodes import ask, result_of
-from leveret.mgmt.api.passed_requests import FilePiece, Piece
+from leveret.mgmt.api.passed_requests import FilePiece, FilePieceRequest
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
@@ -29,7 +29,7 @@ PIECE_OCTETS = 512 * 1024
 logger = logging.getLogger("leveret.management")
 
 
-async def read_piece(path: Path, wanted: Piece) -> FilePiece:
+async def read_piece(path: Path, wanted: FilePieceRequest) -> FilePiece:
     """A piece of a file of this node. Raises 404 if it is gone."""
     try:
         return await asyncio.to_thread(_read, path, wanted.offset)
@@ -51,7 +51,7 @@ async def file_of_node(call: Call, node: str, content_type: str) -> web.StreamRe
 
 async def _ask_for_piece(call: Call, node: str, offset: int) -> FilePiece:
     try:
-        answer = await ask(call, node, part=Piece(offset), only_own=False)
+        answer = await ask(call, node, part=FilePieceRequest(offset), only_own=False)
     except NotAnswered as error:
         raise ApiError(503, "service_unavailable", str(error)) from None
     if answer.status != 200:

@@ -14,7 +14,7 @@ NODES_LEFT_OUT: web.RequestKey[set[str]] = web.RequestKey("nodes_left_out", set)
 """The key of a request under which the names of the nodes for `LEFT_OUT` are stored."""
 
 
-class Headers:
+class ConfiguredHeaders:
     """The headers that a configuration sets."""
 
     def __init__(self, config: Config) -> None:

@@ -15,7 +15,7 @@ from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import as_closed_channel, connect
 from leveret.mgmt.api.errors import bad_request
 from leveret.mgmt.api.overview import require_this_node
-from leveret.mgmt.api.routes import Answerer, Status, route
+from leveret.mgmt.api.routes import Answerer, StatusAnswer, route
 from leveret.mgmt.views.nodes import partitions
 
 DIGITS = re.compile("[0-9]{1,9}")
@@ -32,9 +32,9 @@ PROTOCOLS = {
 """Listeners by the names that RabbitMQ understands, in any case. AMQP's have all its versions."""
 
 
-def failed(reason: str, **facts: Any) -> Status:
+def failed(reason: str, **facts: Any) -> StatusAnswer:
     """503 with the reason."""
-    return Status(503, {"status": "failed", "reason": reason, **facts})
+    return StatusAnswer(503, {"status": "failed", "reason": reason, **facts})
 
 
 OK = {"status": "ok"}

@@ -38,7 +38,7 @@ class LargeText:
         return "".join(self.slices)
 
 
-class Cut(NamedTuple):
+class CutText(NamedTuple):
     """JSON without its large texts. rest: the remaining JSON; None if it is too long.
 
     places: the positions of the texts, by their placeholders.
@@ -48,7 +48,7 @@ class Cut(NamedTuple):
     places: dict[str, tuple[int, int]]
 
 
-async def cut(raw: bytes, rest_bytes_max: int, give_way: GiveWay) -> Cut:
+async def cut(raw: bytes, rest_bytes_max: int, give_way: GiveWay) -> CutText:
     """Cut large texts out of JSON. Raises msgspec.DecodeError if a text does not end."""
     mark = secrets.token_hex(16)
     pieces: list[bytes] = []
@@ -64,12 +64,12 @@ async def cut(raw: bytes, rest_bytes_max: int, give_way: GiveWay) -> Cut:
             places[name] = start, end
             copied = end
         if rest_bytes + end - copied > rest_bytes_max:
-            return Cut(None, places)
+            return CutText(None, places)
         place = raw.find(b'"', end + 1)
     if rest_bytes + len(raw) - copied > rest_bytes_max:
-        return Cut(None, places)
+        return CutText(None, places)
     pieces.append(raw[copied:])
-    return Cut(b"".join(pieces), places)
+    return CutText(b"".join(pieces), places)
 
 
 async def decode(raw: bytes, start: int, end: int, give_way: GiveWay) -> LargeText:

@@ -29,7 +29,7 @@ from leveret.mgmt.api.passed_requests import (
     pack_all,
     pack_requester,
 )
-from leveret.mgmt.api.routes import Created, NoContent, Status
+from leveret.mgmt.api.routes import Created, NoContent, StatusAnswer
 
 ACTING_SECONDS_MAX, ACTING_SILENCE_SECONDS_MAX = 3600.0, 10.0
 """The limits for an act, such as moving very many messages, which is not abandoned early."""
@@ -183,5 +183,5 @@ def result_of(answer: PassedAnswer) -> Any:
     if answer.status in (201, 204):
         return Created(answer.status == 201, answer.location)
     if answer.status != 200:
-        return Status(answer.status, msgspec.Raw(answer.content))
+        return StatusAnswer(answer.status, msgspec.Raw(answer.content))
     return msgspec.Raw(answer.content)

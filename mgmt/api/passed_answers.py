@@ -34,7 +34,7 @@ from leveret.mgmt.api.passed_requests import (
 )
 from leveret.mgmt.api.performing import perform
 from leveret.mgmt.api.resources import all_routes
-from leveret.mgmt.api.routes import Created, NoContent, Route, Status
+from leveret.mgmt.api.routes import ApiRoute, Created, NoContent, StatusAnswer
 from leveret.mgmt.running_node import RunningNode
 
 HOLDING = "was suspended, and does not know yet whether the others have gone on without it"
@@ -67,7 +67,7 @@ def answer_other_nodes(node: RunningNode) -> None:
 
 
 async def _answer(
-    node: RunningNode, routes: dict[tuple[str, str], Route], asked: PassedRequest, asker: str
+    node: RunningNode, routes: dict[tuple[str, str], ApiRoute], asked: PassedRequest, asker: str
 ) -> PassedAnswer:
     try:
         route = routes.get((asked.method, asked.route))
@@ -127,7 +127,7 @@ async def _encoded(node: RunningNode, answer: Any) -> PassedAnswer:
         return PassedAnswer(204)
     if isinstance(answer, Created):
         return PassedAnswer(201 if answer.is_new else 204, b"", answer.location)
-    if isinstance(answer, Status):
+    if isinstance(answer, StatusAnswer):
         return PassedAnswer(answer.status, msgspec.json.encode(answer.content))
     if isinstance(answer, KeyList | FilePiece):
         return PassedAnswer(200, msgspec.msgpack.encode(answer))

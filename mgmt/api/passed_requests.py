@@ -44,13 +44,13 @@ class WantedRows(msgspec.Struct, tag="rows", frozen=True):
     names: list[ObjectName]
 
 
-class Piece(msgspec.Struct, tag="piece", frozen=True):
+class FilePieceRequest(msgspec.Struct, tag="piece", frozen=True):
     """Requests the octets of a file from an offset on, as many as fit into one answer."""
 
     offset: int
 
 
-Part = Keys | WantedRows | Piece
+Part = Keys | WantedRows | FilePieceRequest
 
 
 class FilePiece(msgspec.Struct, frozen=True, array_like=True):
@@ -95,7 +95,7 @@ class PassedRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PassedAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """The answer. content: JSON, but MessagePack for `Keys` and `Piece`.
+    """The answer. content: JSON, but MessagePack for `Keys` and `FilePieceRequest`.
 
     location: the path of the created object. A status of 400 and above is an error, whose content
     has `error` and `reason`.

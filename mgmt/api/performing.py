@@ -2,7 +2,7 @@
 
 Most requests concern objects that every node has, or the cluster as a whole, and the route's
 function answers them on the node that got the request. Other requests concern one node
-(`Route.answered_by`), and are passed on to it (other_nodes.py).
+(`ApiRoute.answered_by`), and are passed on to it (other_nodes.py).
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from leveret.mgmt.api.errors import ApiError, not_found
 from leveret.mgmt.api.listing import arranged, pick_columns
 from leveret.mgmt.api.other_nodes import ask, other_nodes, pass_on, result_of
 from leveret.mgmt.api.passed_requests import PassedAnswer
-from leveret.mgmt.api.routes import Answerer, Route
+from leveret.mgmt.api.routes import Answerer, ApiRoute
 
 
-async def perform(route: Route, call: Call) -> Any:
+async def perform(route: ApiRoute, call: Call) -> Any:
     """The answer to a request. Raises ApiError."""
     node = None if call.passed is not None else _answering_node(route, call)
     if node is not None and node != call.node.name:
@@ -30,7 +30,7 @@ async def perform(route: Route, call: Call) -> Any:
         return await _ask_who_has_it(call, error)
 
 
-def _answering_node(route: Route, call: Call) -> str | None:
+def _answering_node(route: ApiRoute, call: Call) -> str | None:
     """The node that has to answer; None for this one. Raises 404.
 
     The route's function refuses a node in the path that is not in the cluster.

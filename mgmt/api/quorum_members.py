@@ -11,7 +11,7 @@ from leveret.broker.queues.contract.queue_kind import QUORUM
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.patterns import Pattern
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
-from leveret.cluster.replicated_queues.membership import ChangeRefused, Membership
+from leveret.cluster.replicated_queues.membership import ChangeRefused, QueueMembership
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, not_found
 from leveret.mgmt.api.replicated_queues import pattern_of
@@ -66,7 +66,7 @@ def _require_allowed(call: Call) -> None:
         raise ApiError(405, "method_not_allowed", text)
 
 
-def _queue(call: Call) -> tuple[Membership, str, str]:
+def _queue(call: Call) -> tuple[QueueMembership, str, str]:
     """The members of queues, and the vhost and the name of the queue in the path."""
     _require_allowed(call)
     vhost = call.vhost()
@@ -77,7 +77,7 @@ def _queue(call: Call) -> tuple[Membership, str, str]:
     return _members(call), vhost, name
 
 
-def _members(call: Call) -> Membership:
+def _members(call: Call) -> QueueMembership:
     cluster = call.node.cluster
     queues = None if cluster is None else cluster.kinds.find(QuorumQueues)
     if queues is None:

@@ -3,7 +3,7 @@
 from html import escape
 from itertools import groupby
 
-from leveret.mgmt.api.routes import Route
+from leveret.mgmt.api.routes import ApiRoute
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -23,14 +23,14 @@ their parameters, bodies and answers.</p>
 """
 
 
-def reference_page(routes: list[Route], prefix: str) -> str:
+def reference_page(routes: list[ApiRoute], prefix: str) -> str:
     """The page as HTML. prefix: the beginning of all paths of the node's pages."""
     open_routes = sorted((one for one in routes if not one.control_only), key=lambda one: one.path)
     rows = [_row(path, list(group)) for path, group in groupby(open_routes, lambda one: one.path)]
     return _PAGE.format(prefix=escape(prefix), rows="\n".join(rows))
 
 
-def _row(path: str, routes: list[Route]) -> str:
+def _row(path: str, routes: list[ApiRoute]) -> str:
     methods = "<br>".join(one.method for one in routes)
     tasks = "<br>".join(escape((one.handler.__doc__ or "").partition("\n")[0]) for one in routes)
     return f"<tr><td>{methods}</td><td><code>/api{escape(path)}</code></td><td>{tasks}</td></tr>"

@@ -14,7 +14,7 @@ from leveret.broker.queues.contract.queue_kind import CLASSIC, QUORUM, STREAM
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.patterns import Pattern, compile_pattern
 from leveret.broker.runtime.pending_in_task import given_in_task, in_task
-from leveret.cluster.placement.rebalancing import LedQueue, rebalancing
+from leveret.cluster.placement.rebalancing import RebalancedQueue, rebalancing
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.conversion import CONVERT, convert
 from leveret.mgmt.api.errors import ApiError, bad_request, conflict, not_found
@@ -156,7 +156,7 @@ async def rebalance(call: Call) -> Any:
     """Spread the leaders of all queues over the nodes, without waiting for the end."""
     call.require_administrator()
     await call.note(*_told(call, ALL_KINDS))
-    _begin(call, Wanted(ALL_KINDS))
+    _begin(call, WantedQueues(ALL_KINDS))
     return NoContent()
 
 
@@ -168,7 +168,7 @@ async def rebalance_chosen(call: Call) -> Any:
     if kind not in KINDS:
         raise bad_request(f"type must be one of {', '.join(KINDS)}, and is {kind!r}")
     patterns = [pattern_of(body, name) for name in ("vhost_pattern", "queue_pattern")]
-    wanted = Wanted(kind, *patterns)
+    wanted = WantedQueues(kind, *patterns)
     await call.note(*_told(call, kind))
     await _begin(call, wanted)
     return await _led(call, wanted)
@@ -191,7 +191,7 @@ def pattern_of(body: dict[str, Any], name: str) -> Pattern | None:
         raise bad_request(f"{name} is not a regular expression: {error}") from None
 
 
-class Wanted(NamedTuple):
+class WantedQueues(NamedTuple):
     """Queues of a type, or of all, whose names match."""
 
     kind: str
@@ -207,7 +207,7 @@ class Wanted(NamedTuple):
         )
 
 
-async def _found(call: Call, wanted: Wanted) -> list[PlacedQueue]:
+async def _found(call: Call, wanted: WantedQueues) -> list[PlacedQueue]:
     """The replicated queues that are selected, and led by a node."""
     found = []
     for queue in call.facade.placements():
@@ -218,7 +218,7 @@ async def _found(call: Call, wanted: Wanted) -> list[PlacedQueue]:
     return found
 
 
-def _begin(call: Call, wanted: Wanted) -> asyncio.Task[None]:
+def _begin(call: Call, wanted: WantedQueues) -> asyncio.Task[None]:
     """Rebalance queues in a task. Raises 409 if the node does so already."""
     before = call.node.rebalancing
     if before is not None and not before.done():
@@ -228,13 +228,13 @@ def _begin(call: Call, wanted: Wanted) -> asyncio.Task[None]:
     return task
 
 
-async def _rebalance(call: Call, wanted: Wanted) -> None:
+async def _rebalance(call: Call, wanted: WantedQueues) -> None:
     cluster = call.node.cluster
     if cluster is None:
         return
     running = set(cluster.running) - cluster.states.under_maintenance
     found = await _found(call, wanted)
-    queues = [LedQueue(one.node, _able(one, running)) for one in found]
+    queues = [RebalancedQueue(one.node, _able(one, running)) for one in found]
     moved: dict[Place, str] = {}
     for place, node in rebalancing(queues):
         queue = found[place]
@@ -263,7 +263,7 @@ async def _promote(call: Call, queue: PlacedQueue, node: str) -> None:
         logger.warning("%s stays where it is: %s", what, error)
 
 
-async def _led(call: Call, wanted: Wanted) -> list[dict[str, Any]]:
+async def _led(call: Call, wanted: WantedQueues) -> list[dict[str, Any]]:
     """How many of the queues each node leads; nodes without any are left out."""
     found = await _found(call, wanted)
     counts = Counter((one.node, one.kind) for one in found)

@@ -38,7 +38,7 @@ from leveret.mgmt.api import (
     workbench,
 )
 from leveret.mgmt.api.description import served
-from leveret.mgmt.api.routes import ROUTES, Route
+from leveret.mgmt.api.routes import ROUTES, ApiRoute
 
 _OWN = (
     acting, authentication, clients, cluster, consumers, control, definitions, discarded, exchanges,
@@ -52,7 +52,7 @@ RESOURCES: Extensions[ModuleType] = Extensions(
 )
 
 
-def all_routes() -> list[Route]:
+def all_routes() -> list[ApiRoute]:
     """The routes of Leveret, then those of installed packages."""
     RESOURCES.load_installed()
     return ROUTES

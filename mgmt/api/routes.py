@@ -25,7 +25,7 @@ class Created:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class StatusAnswer:
     """A status other than 200, with content."""
 
     status: int
@@ -72,7 +72,7 @@ class Answerer(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class ApiRoute:
     """A method at a path, and the function that answers it.
 
     control_only: only the control socket has it. works_stopped: it needs no running broker.
@@ -93,15 +93,15 @@ class Route:
     answered_by: Answerer = Answerer.WHO_IS_ASKED
 
 
-ROUTES: list[Route] = []
+ROUTES: list[ApiRoute] = []
 
 
 def route(method: str, *paths: str, **traits: Any) -> Callable[[Handler], Handler]:
-    """Register a function for requests. paths: below /api. traits: fields of `Route`."""
+    """Register a function for requests. paths: below /api. traits: fields of `ApiRoute`."""
 
     def register(handler: Handler) -> Handler:
         for path in paths:
-            ROUTES.append(Route(method, path, handler, **traits))
+            ROUTES.append(ApiRoute(method, path, handler, **traits))
         return handler
 
     return register

@@ -26,7 +26,7 @@ from leveret.broker.runtime.private_files import naming
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.encoding import batched, encode
 from leveret.mgmt.api.errors import ApiError
-from leveret.mgmt.api.headers import NODES_LEFT_OUT, Headers
+from leveret.mgmt.api.headers import NODES_LEFT_OUT, ConfiguredHeaders
 from leveret.mgmt.api.incoming import limits_of
 from leveret.mgmt.api.login import ANONYMOUS, credentials_of, log_in
 from leveret.mgmt.api.origins import refuse_foreign_form
@@ -34,12 +34,12 @@ from leveret.mgmt.api.pages import add_pages
 from leveret.mgmt.api.performing import perform
 from leveret.mgmt.api.resources import all_routes
 from leveret.mgmt.api.routes import (
+    ApiRoute,
     Created,
     JsonWithEtag,
     Lines,
     NoContent,
-    Route,
-    Status,
+    StatusAnswer,
     has_etag,
 )
 from leveret.mgmt.api_names import CONTROL_SOCKET, LINES, NODE_HEADER
@@ -87,7 +87,7 @@ class ManagementServer:
         self._node = node
         self._runners: list[web.AppRunner] = []
         self._control_path: Path | None = None
-        self._headers = Headers(node.config)
+        self._headers = ConfiguredHeaders(node.config)
         self._limits = limits_of(node.config.management)
         self._control_limits = self._limits._replace(bytes_max=CONTROL_BODY_BYTES_MAX)
 
@@ -145,7 +145,7 @@ class ManagementServer:
         return application
 
     def _add_path(
-        self, application: web.Application, path: str, routes: list[Route], *, is_control: bool
+        self, application: web.Application, path: str, routes: list[ApiRoute], *, is_control: bool
     ) -> None:
         """Add a path with all its methods, with and without a slash at its end."""
         # The variables of aiohttp cannot match braces, which names may have.
@@ -174,7 +174,7 @@ class ManagementServer:
     async def _answer_nothing(self, request: web.Request) -> web.StreamResponse:
         return self._error(request, ApiError(404, "Object Not Found", "Not Found"))
 
-    def _handler(self, one: Route, *, is_control: bool) -> Handler:
+    def _handler(self, one: ApiRoute, *, is_control: bool) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
                 return await self._answer(one, request, is_control=is_control)
@@ -192,7 +192,7 @@ class ManagementServer:
         return handle
 
     async def _answer(
-        self, one: Route, request: web.Request, *, is_control: bool
+        self, one: ApiRoute, request: web.Request, *, is_control: bool
     ) -> web.StreamResponse:
         if not (one.works_stopped or one.answers_at_once):
             # Before the login, since users may have changed while it waited.
@@ -207,7 +207,7 @@ class ManagementServer:
         request[NODES_LEFT_OUT] = call.left_out
         return await self._response(request, await perform(one, call))
 
-    async def _identity(self, one: Route, request: web.Request) -> Identity:
+    async def _identity(self, one: ApiRoute, request: web.Request) -> Identity:
         """The user. Raises 401, 403 for a page of another site, and 406 unless JSON is accepted."""
         if not _takes_json(request):
             raise web.HTTPNotAcceptable
@@ -228,7 +228,7 @@ class ManagementServer:
             response = web.Response(status=201 if answer.is_new else 204)
             if answer.location:
                 response.headers[hdrs.LOCATION] = answer.location
-        elif isinstance(answer, Status):
+        elif isinstance(answer, StatusAnswer):
             response = _json(answer.status, msgspec.json.encode(answer.content))
         elif isinstance(answer, Lines):
             return await self._send_lines(request, answer)
@@ -306,7 +306,7 @@ def _takes_json(request: web.Request) -> bool:
     return any(one in accepted for one in ("*/*", "application/*", "application/json", LINES))
 
 
-def _specific_first(one: Route) -> tuple[tuple[bool, str], ...]:
+def _specific_first(one: ApiRoute) -> tuple[tuple[bool, str], ...]:
     """A sort key: paths with a fixed word come before those with a variable in its place."""
     return tuple((part.startswith("{"), part) for part in one.path.split("/"))
 

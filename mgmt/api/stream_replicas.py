@@ -6,7 +6,7 @@ from aiohttp import web
 
 from leveret.broker.queues.contract.queue_kind import STREAM
 from leveret.broker.runtime.names import QUEUE, resource
-from leveret.cluster.replicated_queues.membership import ChangeRefused, Membership
+from leveret.cluster.replicated_queues.membership import ChangeRefused, QueueMembership
 from leveret.cluster.streams.stream_queues import StreamQueues
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request
@@ -41,7 +41,7 @@ async def delete_replica(call: Call) -> Any:
     return web.Response(status=202)
 
 
-def _replicas(call: Call, what: str) -> tuple[Membership, str, str]:
+def _replicas(call: Call, what: str) -> tuple[QueueMembership, str, str]:
     """The members of the streams of this node, and the vhost and the name of the one in the path.
 
     Raises ApiError if it is no stream.

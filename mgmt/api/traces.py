@@ -18,7 +18,7 @@ from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import bad_request, not_found
 from leveret.mgmt.api.file_pieces import file_of_node, read_piece
 from leveret.mgmt.api.other_nodes import other_nodes
-from leveret.mgmt.api.passed_requests import Piece
+from leveret.mgmt.api.passed_requests import FilePieceRequest
 from leveret.mgmt.api.routes import Answerer, Created, NoContent, route
 
 GZIP = ".gz"
@@ -160,7 +160,7 @@ async def get_trace_file(call: Call) -> Any:
         return await file_of_node(call, node, kind)
     _prepare(call)
     path = await _file_of(call)
-    if isinstance(call.part, Piece):
+    if isinstance(call.part, FilePieceRequest):
         return await read_piece(path, call.part)
     return web.FileResponse(path, headers={"Content-Type": kind})
 

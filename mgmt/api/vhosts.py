@@ -15,7 +15,7 @@ from leveret.mgmt.api.routes import Answerer, Created, NoContent, route
 from leveret.mgmt.api.windows import both
 from leveret.mgmt.node_facade.facts import VhostFacts
 from leveret.mgmt.statistics.sampler import CONNECTION, LENGTHS, MESSAGES, QueueSums, sums_of
-from leveret.mgmt.statistics.series import Window
+from leveret.mgmt.statistics.series import SampleWindow
 
 DEFAULT_QUEUE_TYPE = "default-queue-type"
 QUEUE_TYPES = ("classic", "quorum", "stream")
@@ -57,7 +57,11 @@ def vhost_view(call: Call, vhost: VhostFacts, sums: QueueSums) -> dict[str, Any]
 
 
 def _add_lengths(
-    call: Call, vhost: VhostFacts, sums: QueueSums, view: dict[str, Any], window: Window | None
+    call: Call,
+    vhost: VhostFacts,
+    sums: QueueSums,
+    view: dict[str, Any],
+    window: SampleWindow | None,
 ) -> None:
     series = call.node.sampler.vhost_lengths.get(vhost.name)
     numbers = (sums.messages, sums.ready, sums.unacked)

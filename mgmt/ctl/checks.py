@@ -6,7 +6,7 @@ With `--silent` only the exit code is reported; with a JSON formatter, JSON repl
 import socket
 from typing import Any
 
-from leveret.mgmt.ctl.command import NODE, Session, command
+from leveret.mgmt.ctl.command import NODE, CommandRun, command
 from leveret.mgmt.ctl.errors import (
     SOFTWARE,
     UNAVAILABLE,
@@ -36,14 +36,14 @@ PROTOCOLS = {
 TIME_UNITS = ("days", "weeks", "months", "years")
 
 
-def check_failed(ctl: Session, text: str, **facts: Any) -> CtlError:
+def check_failed(ctl: CommandRun, text: str, **facts: Any) -> CtlError:
     """Return the error of a failed check."""
     shown = "" if ctl.is_silent and ctl.formatter != "json" else text
     return CtlError(shown, UNAVAILABLE, {"result": "error", **facts})
 
 
 @command("ping", "", "Checks that the node's process answers", OBSERVE, needs=NODE)
-def ping(ctl: Session) -> None:
+def ping(ctl: CommandRun) -> None:
     """Check that the process answers."""
     timeout_ms = int(ctl.connection.timeout_s * 1000)
     ctl.banner(f"Will ping {ctl.node}. This only checks if the OS process is running. "
@@ -51,7 +51,7 @@ def ping(ctl: Session) -> None:
     ctl.say("Ping succeeded")
 
 
-def _running_words(ctl: Session, *, is_running: bool) -> str:
+def _running_words(ctl: CommandRun, *, is_running: bool) -> str:
     if is_running:
         return f"RabbitMQ on node {ctl.node} is fully booted and running"
     return (
@@ -61,7 +61,7 @@ def _running_words(ctl: Session, *, is_running: bool) -> str:
 
 
 @command("check_running", "", "Checks that the broker is running on the node", OBSERVE, needs=NODE)
-def check_running(ctl: Session) -> None:
+def check_running(ctl: CommandRun) -> None:
     """Check that the broker is running."""
     ctl.banner(f"Checking if RabbitMQ is running on node {ctl.node} ...")
     is_running = node_status(ctl)["is_running"]
@@ -72,7 +72,7 @@ def check_running(ctl: Session) -> None:
 
 
 @command("is_running", "", "Tells whether the broker is running on the node", OBSERVE, needs=NODE)
-def is_running(ctl: Session) -> None:
+def is_running(ctl: CommandRun) -> None:
     """Print whether the broker is running; both answers are a success."""
     ctl.banner(f"Asking node {ctl.node} for its status ...")
     answer = node_status(ctl)["is_running"]
@@ -80,7 +80,7 @@ def is_running(ctl: Session) -> None:
 
 
 @command("is_booting", "", "Tells whether the broker is starting on the node", OBSERVE, needs=NODE)
-def is_booting(ctl: Session) -> None:
+def is_booting(ctl: CommandRun) -> None:
     """Print whether the broker is starting."""
     ctl.banner(f"Asking node {ctl.node} for its boot status ...")
     if ctl.client.get("node", "ping").get("is_booting"):
@@ -95,7 +95,7 @@ def is_booting(ctl: Session) -> None:
 
 @command("node_health_check", "", "Checks that the broker runs without alarms and partitions: use "
          "check_running and check_local_alarms instead", "Deprecated")  # fmt: skip
-def node_health_check(ctl: Session) -> None:
+def node_health_check(ctl: CommandRun) -> None:
     """Run RabbitMQ's old health check."""
     ctl.banner("This command is DEPRECATED and will be removed in a future version.")
     ctl.banner(f"Timeout: {ctl.options.get('timeout', 70)} seconds ...")
@@ -108,7 +108,7 @@ def node_health_check(ctl: Session) -> None:
 
 @command("check_local_alarms", "", "Checks that no resource alarm is in effect on the node",
          OBSERVE)  # fmt: skip
-def check_local_alarms(ctl: Session) -> None:
+def check_local_alarms(ctl: CommandRun) -> None:
     """Check that no alarm is in effect on the node."""
     ctl.banner(f"Asking node {ctl.node} to report any local resource alarms ...")
     alarms = alarm_lines(node_status(ctl))
@@ -119,7 +119,7 @@ def check_local_alarms(ctl: Session) -> None:
 
 
 @command("check_alarms", "", "Checks that no resource alarm is in effect in the cluster", OBSERVE)
-def check_alarms(ctl: Session) -> None:
+def check_alarms(ctl: CommandRun) -> None:
     """Check that no alarm is in effect in the cluster."""
     ctl.banner(f"Asking node {ctl.node} to report any local resource alarms ...")
     local, others = _alarms_of_cluster(ctl)
@@ -129,7 +129,7 @@ def check_alarms(ctl: Session) -> None:
     ctl.check_passed(f"Node {ctl.node} reported no alarms, local or clusterwide")
 
 
-def _alarms_of_cluster(ctl: Session) -> tuple[list[str], list[str]]:
+def _alarms_of_cluster(ctl: CommandRun) -> tuple[list[str], list[str]]:
     """Return the alarms of the node and of the other nodes, a line each."""
     found = ctl.client.get("health", "checks", "alarms").get("alarms", [])
     lines: tuple[list[str], list[str]] = [], []
@@ -139,7 +139,7 @@ def _alarms_of_cluster(ctl: Session) -> tuple[list[str], list[str]]:
 
 
 @command("alarms", "", "Lists resource alarms that are in effect", OBSERVE)
-def alarms(ctl: Session) -> None:
+def alarms(ctl: CommandRun) -> None:
     """List alarms."""
     ctl.banner(f"Asking node {ctl.node} to report any known resource alarms ...")
     local, others = _alarms_of_cluster(ctl)
@@ -156,7 +156,7 @@ def alarms(ctl: Session) -> None:
 
 @command("check_port_connectivity", "[--address <target address>]",
          "Connects to every port that the node listens on", OBSERVE, "address=")  # fmt: skip
-def check_port_connectivity(ctl: Session) -> None:
+def check_port_connectivity(ctl: CommandRun) -> None:
     """Connect to every listener."""
     ctl.banner(f"Testing TCP connections to all active listeners on node {ctl.node} ...")
     found = node_status(ctl)["listeners"]
@@ -183,7 +183,7 @@ def _ports(found: list[dict[str, Any]]) -> str:
 
 
 @command("check_port_listener", "<port>", "Checks that the node listens on a port", OBSERVE)
-def check_port_listener(ctl: Session) -> None:
+def check_port_listener(ctl: CommandRun) -> None:
     """Check that a port has a listener."""
     port = ctl.argument(0)
     if not port.isdigit() or not int(port):
@@ -202,7 +202,7 @@ def check_port_listener(ctl: Session) -> None:
 
 @command("check_protocol_listener", "<protocol>", "Checks that the node listens for a protocol",
          OBSERVE)  # fmt: skip
-def check_protocol_listener(ctl: Session) -> None:
+def check_protocol_listener(ctl: CommandRun) -> None:
     """Check that a protocol has a listener."""
     asked = ctl.argument(0)
     name = PROTOCOLS.get(asked.lower(), asked.lower())
@@ -223,7 +223,7 @@ def check_protocol_listener(ctl: Session) -> None:
 
 
 @command("check_virtual_hosts", "", "Checks that all virtual hosts run on the node", OBSERVE)
-def check_virtual_hosts(ctl: Session) -> None:
+def check_virtual_hosts(ctl: CommandRun) -> None:
     """Check that all virtual hosts are running."""
     ctl.banner(f"Checking if all vhosts are running on node {ctl.node} ...")
     found = ctl.client.get("health", "checks", "virtual-hosts")
@@ -239,7 +239,7 @@ def check_virtual_hosts(ctl: Session) -> None:
 @command("check_certificate_expiration", "[--within <period>] [--unit <unit>]",
          "Checks that no certificate of a listener expires soon", OBSERVE, "within=#",
          "unit=")  # fmt: skip
-def check_certificate_expiration(ctl: Session) -> None:
+def check_certificate_expiration(ctl: CommandRun) -> None:
     """Check that no certificate expires soon."""
     within, unit = ctl.options.get("within", 4), ctl.options.get("unit", "weeks")
     if unit not in TIME_UNITS:
@@ -261,7 +261,7 @@ def check_certificate_expiration(ctl: Session) -> None:
 
 @command("check_if_any_deprecated_features_are_used", "", "Checks that no deprecated feature is "
          "in use", OBSERVE)  # fmt: skip
-def check_if_any_deprecated_features_are_used(ctl: Session) -> None:
+def check_if_any_deprecated_features_are_used(ctl: CommandRun) -> None:
     """Check that the list of deprecated features in use is empty."""
     ctl.banner("Checking if any deprecated features are used ...")
     used = [one["name"] for one in ctl.client.get("deprecated-features", "used")]
@@ -273,7 +273,7 @@ def check_if_any_deprecated_features_are_used(ctl: Session) -> None:
 
 @command("check_if_cluster_has_classic_queue_mirroring_policy", "", "Checks that no policy mirrors "
          "queues", OBSERVE)  # fmt: skip
-def check_if_cluster_has_classic_queue_mirroring_policy(ctl: Session) -> None:
+def check_if_cluster_has_classic_queue_mirroring_policy(ctl: CommandRun) -> None:
     """Check that no policy of any vhost mirrors classic queues, nor an operator policy."""
     ctl.banner("Checking if cluster has any classic queue mirroring policy ...")
     policies, operator_policies = (
@@ -295,7 +295,7 @@ def check_if_cluster_has_classic_queue_mirroring_policy(ctl: Session) -> None:
 
 @command("check_if_node_is_quorum_critical", "", "Checks that quorum queues can do without the "
          "node", OBSERVE)  # fmt: skip
-def check_if_node_is_quorum_critical(ctl: Session) -> None:
+def check_if_node_is_quorum_critical(ctl: CommandRun) -> None:
     """Check that no quorum queue has its quorum only with this node."""
     ctl.banner(f"Checking if node {ctl.node} is critical for quorum of any quorum queues ...")
     if not _is_one_of_several(found := ctl.client.get("health", "checks", QUORUM_CRITICAL)):
@@ -311,7 +311,7 @@ def check_if_node_is_quorum_critical(ctl: Session) -> None:
 
 @command("check_if_node_is_mirror_sync_critical", "", "Checks that mirrored queues can do without "
          "the node", OBSERVE)  # fmt: skip
-def check_if_node_is_mirror_sync_critical(ctl: Session) -> None:
+def check_if_node_is_mirror_sync_critical(ctl: CommandRun) -> None:
     """Check that each mirrored queue that is led here has a synchronised mirror."""
     ctl.banner(f"Checking if node {ctl.node} is critical for data safety of any classic mirrored "
                "queues ...")  # fmt: skip
@@ -329,12 +329,12 @@ def _is_one_of_several(found: dict[str, Any]) -> bool:
     return found["status"] != "ok" or "reason" not in found
 
 
-def _passed_alone(ctl: Session) -> None:
+def _passed_alone(ctl: CommandRun) -> None:
     ctl.check_passed(f"Node {ctl.node} seems to be the only one in a single node cluster, the "
                      "check does not apply")  # fmt: skip
 
 
-def _require_none(ctl: Session, found: dict[str, Any], loss: str, told: str) -> None:
+def _require_none(ctl: CommandRun, found: dict[str, Any], loss: str, told: str) -> None:
     """Fail if a check found queues. loss: what each would lose. told: the result in a sentence."""
     if queues := found.get("queues", []):
         lines = [f"{one['readable_name']} {loss} if node {ctl.node} is stopped" for one in queues]
@@ -343,7 +343,7 @@ def _require_none(ctl: Session, found: dict[str, Any], loss: str, told: str) -> 
 
 @command("check_if_new_quorum_queue_replicas_have_finished_initial_sync", "", "Checks that the new "
          "members on the node have all messages", OBSERVE)  # fmt: skip
-def check_if_new_quorum_queue_replicas_have_finished_initial_sync(ctl: Session) -> None:
+def check_if_new_quorum_queue_replicas_have_finished_initial_sync(ctl: CommandRun) -> None:
     """Check that no new member of a quorum queue on this node still has to catch up."""
     ctl.banner(f"Checking if node {ctl.node} runs the initial sync of quorum queue replicas ...")
     found = ctl.client.get("health", "checks", "new-quorum-queue-replicas")

@@ -80,7 +80,7 @@ class HttpError(CtlError):
         self.content: dict[str, Any] = content if isinstance(content, dict) else {}
 
 
-class Client:
+class NodeClient:
     """Sends requests to one node.
 
     timeout: seconds for the whole command. operation, node: for error messages. left_out: the nodes
@@ -269,11 +269,11 @@ def data_directory(values: Mapping[str, Any]) -> str:
     return str(values.get("data_dir") or os.environ.get(DATA_DIR_VARIABLE) or "data")
 
 
-def client_of(values: Mapping[str, Any]) -> Client:
+def client_of(values: Mapping[str, Any]) -> NodeClient:
     """Return the client that the options of a command line ask for."""
     data_dir = data_directory(values)
     timeout = values.get("timeout")
-    return Client(
+    return NodeClient(
         data_dir=Path(data_dir), url=str(values.get("url") or ""),
         username=str(values.get("username") or "guest"),
         password=str(values.get("password") or "guest"),

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from leveret.mgmt.ctl.client import data_directory
-from leveret.mgmt.ctl.command import STOPPED, Session, command
+from leveret.mgmt.ctl.command import STOPPED, CommandRun, command
 from leveret.mgmt.ctl.errors import SOFTWARE, USAGE, bad_argument, failure
 from leveret.mgmt.ctl.process import CLUSTER
 
@@ -14,7 +14,7 @@ TYPES = {"disc": "disc", "disk": "disc", "ram": "ram"}
 @command("join_cluster", "[--disc|--ram] <existing_cluster_member>", "Makes the node a member of "
          "the cluster of another node; its own data is deleted", CLUSTER, "disc", "ram",
          needs=STOPPED)  # fmt: skip
-def join_cluster(ctl: Session) -> None:
+def join_cluster(ctl: CommandRun) -> None:
     """Join the cluster of another node, from the next start_app on."""
     ctl.require_local()
     is_ram = bool(ctl.options.get("ram"))
@@ -38,7 +38,7 @@ def with_host(name: str, own: str) -> str:
 @command("forget_cluster_node", "[--offline] <existing_cluster_member_node>", "Removes a node "
          "that is not running from the cluster, with the queues that only it has", CLUSTER,
          "offline")  # fmt: skip
-def forget_cluster_node(ctl: Session) -> None:
+def forget_cluster_node(ctl: CommandRun) -> None:
     """Remove a node from the cluster: by a running node, or in the files of a stopped one."""
     ctl.require_local()
     gone = ctl.argument(0)
@@ -53,7 +53,7 @@ def forget_cluster_node(ctl: Session) -> None:
     ctl.client.post("node", "forget-cluster-node", body={"node": gone})
 
 
-def change_files(ctl: Session, what: str, *arguments: str) -> None:
+def change_files(ctl: CommandRun, what: str, *arguments: str) -> None:
     """Change the membership in the files of a node whose process has ended. Raises CtlError.
 
     The files are the node's business: a program of the node does it.
@@ -74,7 +74,7 @@ def change_files(ctl: Session, what: str, *arguments: str) -> None:
 @command("rename_cluster_node", "<oldnode1> <newnode1> [<oldnode2> <newnode2> ...]", "Renames "
          "nodes in the files of a stopped node, whose own new name is --node", CLUSTER,
          counts=(2, None))  # fmt: skip
-def rename_cluster_node(ctl: Session) -> None:
+def rename_cluster_node(ctl: CommandRun) -> None:
     """Rename nodes of the cluster, this one among them, in its files."""
     ctl.require_local()
     names = ctl.arguments
@@ -89,7 +89,7 @@ def rename_cluster_node(ctl: Session) -> None:
 
 @command("update_cluster_nodes", "<seed_node>", "Takes over the list of known cluster members from "
          "another node, for the next start", CLUSTER, needs=STOPPED)  # fmt: skip
-def update_cluster_nodes(ctl: Session) -> None:
+def update_cluster_nodes(ctl: CommandRun) -> None:
     """Take the list of the cluster's members from a running node."""
     ctl.require_local()
     seed = ctl.argument(0)
@@ -100,7 +100,7 @@ def update_cluster_nodes(ctl: Session) -> None:
 
 @command("change_cluster_node_type", "<disc|ram>", "Makes the node a disc node or a RAM node of "
          "its cluster", CLUSTER, needs=STOPPED, counts=(1, 1))  # fmt: skip
-def change_cluster_node_type(ctl: Session) -> None:
+def change_cluster_node_type(ctl: CommandRun) -> None:
     """Change the type of the node."""
     ctl.require_local()
     kind = TYPES.get(ctl.argument(0))
@@ -113,7 +113,7 @@ def change_cluster_node_type(ctl: Session) -> None:
 
 @command("force_boot", "", "Makes the next start of the node wait for no other node", CLUSTER,
          needs=STOPPED)  # fmt: skip
-def force_boot(ctl: Session) -> None:
+def force_boot(ctl: CommandRun) -> None:
     """Force the next start."""
     ctl.require_local()
     ctl.banner(f"Forcing boot for Mnesia on node {ctl.node} ...")

@@ -1,6 +1,6 @@
 """The registry of commands, and the session that a command runs in.
 
-Commands are functions, registered with their usage. `Session` has the arguments, the options and
+Commands are functions, registered with their usage. `CommandRun` has the arguments, the options and
 the connection to the node, and prints in the requested format: a banner ("Listing users ..."), then
 rows, facts or a sentence. The node is contacted only when a command needs it, so invalid arguments
 are reported even if there is no node.
@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from leveret.mgmt.ctl import formatters
-from leveret.mgmt.ctl.client import Client, HttpError, wrong_node
+from leveret.mgmt.ctl.client import HttpError, NodeClient, wrong_node
 from leveret.mgmt.ctl.errors import USAGE, CtlError, NodeStateError
 from leveret.mgmt.ctl.options import Option, read_option
 from leveret.mgmt.ctl.tool import LEVERETCTL, Tool
 
-Run = Callable[["Session"], int | None]
+Run = Callable[["CommandRun"], int | None]
 """Executes a command. Returns its exit code; None for success."""
 
 NOTHING, NODE, RUNNING, STOPPED = "nothing", "node", "running", "stopped"
@@ -84,14 +84,15 @@ def _print(line: str) -> None:
     sys.stdout.write(line + "\n")
 
 
-class Session:
+class CommandRun:
     """One run of a command.
 
     print_line: prints a line; has_printed: whether it was called. tool: the program that runs it.
     """
 
     def __init__(
-        self, command: Command, arguments: list[str], options: dict[str, Any], connection: Client,
+        self, command: Command, arguments: list[str], options: dict[str, Any],
+        connection: NodeClient,
         print_line: Callable[[str], object] = _print, tool: Tool = LEVERETCTL,
     ) -> None:  # fmt: skip
         self.command = command
@@ -136,7 +137,7 @@ class Session:
     # Node
 
     @property
-    def client(self) -> Client:
+    def client(self) -> NodeClient:
         """The connection to the node, after its name was verified. Raises CtlError."""
         if not self._node and self.command.needs != NOTHING:
             self._find_node()

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from leveret.mgmt.ctl.client import Client, client_of
+from leveret.mgmt.ctl.client import NodeClient, client_of
 from leveret.mgmt.ctl.command import COMMANDS, Command
 from leveret.mgmt.ctl.errors import CtlError
 from leveret.mgmt.ctl.formatters import FORMATTERS
@@ -135,7 +135,7 @@ class _Completion:
         rows = found["items"] if isinstance(found, dict) else found
         return [row["name"] for row in rows if row["name"].startswith(prefix)][:SHOWN_MAX]
 
-    def _client(self) -> Client:
+    def _client(self) -> NodeClient:
         client = client_of(self._parsed.values)
         client.wait_longer(ANSWER_SECONDS)
         return client

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import UNAVAILABLE, USAGE, failure, no_such
 
 QUEUES = "Queues"
@@ -14,7 +14,7 @@ KINDS = ("classic", "quorum")
 @command("convert_queue", "[--vhost <vhost>] <queue> --to quorum|classic", "Makes a classic queue "
          "a quorum queue, or the other way round, while clients use it", QUEUES,
          "to=")  # fmt: skip
-def convert_queue(ctl: Session) -> None:
+def convert_queue(ctl: CommandRun) -> None:
     """Convert one queue, and wait for the end."""
     name = ctl.argument(0)
     kind = _kind(ctl)
@@ -29,7 +29,7 @@ def convert_queue(ctl: Session) -> None:
 @command("convert_queues", "[--vhost <vhost>] [--pattern <pattern>] --to quorum|classic", "Makes "
          "queues, all or those whose names match, queues of this type, one after the other", QUEUES,
          "to=", "pattern=", counts=(0, 0))  # fmt: skip
-def convert_queues(ctl: Session) -> None:
+def convert_queues(ctl: CommandRun) -> None:
     """Convert queues, and show how far that is. Those that cannot be converted are listed."""
     kind = _kind(ctl)
     try:
@@ -45,7 +45,7 @@ def convert_queues(ctl: Session) -> None:
     _convert_all(ctl, [(ctl.vhost, name, kind) for name in names])
 
 
-def convert_as_defined(ctl: Session, queues: list[dict[str, Any]]) -> None:
+def convert_as_defined(ctl: CommandRun, queues: list[dict[str, Any]]) -> None:
     """Convert the queues that have another type than their definitions name."""
     wanted: dict[tuple[str, str], str] = {}
     for one in queues:
@@ -63,7 +63,7 @@ def convert_as_defined(ctl: Session, queues: list[dict[str, Any]]) -> None:
     _convert_all(ctl, asked)
 
 
-def _convert_all(ctl: Session, asked: list[tuple[str, str, str]]) -> None:
+def _convert_all(ctl: CommandRun, asked: list[tuple[str, str, str]]) -> None:
     """Convert queues one after the other. asked: the vhost, name and new type of each."""
     refused = 0
     for number, (vhost, name, kind) in enumerate(asked, 1):
@@ -78,13 +78,13 @@ def _convert_all(ctl: Session, asked: list[tuple[str, str, str]]) -> None:
         raise failure(f"{refused} of {len(asked)} queues were not converted", UNAVAILABLE)
 
 
-def _kind(ctl: Session) -> str:
+def _kind(ctl: CommandRun) -> str:
     kind: str = ctl.options.get("to", "")
     if kind not in KINDS:
         raise failure("say '--to quorum' or '--to classic'", USAGE)
     return kind
 
 
-def _convert(ctl: Session, vhost: str, name: str, kind: str) -> None:
+def _convert(ctl: CommandRun, vhost: str, name: str, kind: str) -> None:
     asked = {"action": "convert", "to": kind}
     ctl.client.post("queues", vhost, name, "actions", body=asked)

@@ -8,7 +8,7 @@ from typing import Any
 
 from leveret.broker.policies.parameters import INTERNAL_CLUSTER_ID
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.conversion import convert_as_defined
 from leveret.mgmt.ctl.errors import DATA_ERROR, SOFTWARE, bad_argument, failure
 from leveret.mgmt.ctl.formatters import json_text
@@ -18,7 +18,7 @@ DEFINITIONS = "Definitions"
 SIGNS = {"add": "+", "change": "~", "conflict": "!"}
 
 
-def _require_json(ctl: Session) -> None:
+def _require_json(ctl: CommandRun) -> None:
     if ctl.options.get("format", "json").lower() != "json":
         raise bad_argument("Format should be json")
 
@@ -26,7 +26,7 @@ def _require_json(ctl: Session) -> None:
 @command("export_definitions", '<file_path | "-"> [--format <json>]',
          "Exports all definitions as JSON, to a file or to standard output", DEFINITIONS,
          "format=")  # fmt: skip
-def export_definitions(ctl: Session) -> None:
+def export_definitions(ctl: CommandRun) -> None:
     """Export all definitions to a file or to standard output."""
     path = ctl.argument(0)
     _require_json(ctl)
@@ -46,7 +46,7 @@ def export_definitions(ctl: Session) -> None:
         raise failure(f"{path} cannot be written: {error.strerror}", SOFTWARE) from None
 
 
-def _definitions(ctl: Session) -> dict[str, Any]:
+def _definitions(ctl: CommandRun) -> dict[str, Any]:
     """All definitions except the facts that identify this cluster, as with rabbitmqctl."""
     found: dict[str, Any] = ctl.client.get("definitions")
     parameters = found["global_parameters"]
@@ -58,7 +58,7 @@ def _definitions(ctl: Session) -> dict[str, Any]:
          "[--convert] [--dry-run]", "Imports definitions as JSON, from a file or from standard "
          "input", DEFINITIONS, "format=", "skip-if-unchanged", "convert",
          counts=(0, 1))  # fmt: skip
-def import_definitions(ctl: Session) -> int | None:
+def import_definitions(ctl: CommandRun) -> int | None:
     """Import definitions from a file or standard input, or show what they would change."""
     path = ctl.argument(0, "-")
     _require_json(ctl)
@@ -82,7 +82,7 @@ def import_definitions(ctl: Session) -> int | None:
     return None
 
 
-def _import(ctl: Session, content: Any) -> None:
+def _import(ctl: CommandRun, content: Any) -> None:
     """Import definitions. Raises CtlError with all their errors."""
     try:
         ctl.client.post("definitions", body=content)
@@ -97,7 +97,7 @@ def problem_lines(problems: list[dict[str, Any]]) -> Iterator[str]:
         yield f"{problem['path']}: {in_words(problem['reason']).strip()}"
 
 
-def _is_unchanged(ctl: Session, content: Any) -> bool:
+def _is_unchanged(ctl: CommandRun, content: Any) -> bool:
     return not ctl.client.post("definitions", body=content, dry_run="true")["changes"]
 
 

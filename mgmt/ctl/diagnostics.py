@@ -5,7 +5,7 @@ import ssl
 import sys
 from pathlib import Path
 
-from leveret.mgmt.ctl.command import FOR_EVER_SECONDS, NODE, NOTHING, Session, command
+from leveret.mgmt.ctl.command import FOR_EVER_SECONDS, NODE, NOTHING, CommandRun, command
 from leveret.mgmt.ctl.emphasis import heading
 from leveret.mgmt.ctl.errors import DATA_ERROR, bad_argument, failure
 from leveret.mgmt.ctl.status import (
@@ -24,7 +24,7 @@ EVENTS_MISSED = "events.missed"
 
 
 @command("listeners", "", "Lists listeners: interface, port, protocol", OBSERVE)
-def listeners(ctl: Session) -> None:
+def listeners(ctl: CommandRun) -> None:
     """List listeners."""
     ctl.banner(f"Asking node {ctl.node} to report its protocol listeners ...")
     found = node_status(ctl)
@@ -34,7 +34,7 @@ def listeners(ctl: Session) -> None:
 
 @command("memory_breakdown", "[--unit <unit>]", "Displays the node's memory use", OBSERVE,
          "unit=")  # fmt: skip
-def memory_breakdown(ctl: Session) -> None:
+def memory_breakdown(ctl: CommandRun) -> None:
     """Show memory by category."""
     unit = unit_of(ctl)
     ctl.banner(f"Reporting memory breakdown on node {ctl.node}...")
@@ -50,7 +50,7 @@ def memory_breakdown(ctl: Session) -> None:
 
 @command("server_version", "", "Displays the RabbitMQ version that the node is compatible with",
          OBSERVE, needs=NODE)  # fmt: skip
-def server_version(ctl: Session) -> None:
+def server_version(ctl: CommandRun) -> None:
     """Show the RabbitMQ version that the node is compatible with."""
     ctl.banner(f"Asking node {ctl.node} for its RabbitMQ version...")
     version = node_status(ctl)["rabbitmq_version"]
@@ -58,7 +58,7 @@ def server_version(ctl: Session) -> None:
 
 
 @command("certificates", "", "Lists the certificates of listeners", CONFIGURATION)
-def certificates(ctl: Session) -> None:
+def certificates(ctl: CommandRun) -> None:
     """List the certificates of listeners with their expiry."""
     ctl.banner(f"Certificates of node {ctl.node} ...")
     found = ctl.client.get("health", "checks", "certificate-expiration", "1000", "years")
@@ -75,7 +75,7 @@ def certificates(ctl: Session) -> None:
 @command("consume_event_stream", "[--duration|-d <seconds>] [--pattern <pattern>]", "Prints "
          "events of the node as they happen, one JSON object per line", OBSERVE, "duration|d=#",
          "pattern=")  # fmt: skip
-def consume_event_stream(ctl: Session) -> None:
+def consume_event_stream(ctl: CommandRun) -> None:
     """Print events of the node as they happen, one JSON object per line."""
     import json  # noqa: PLC0415 - few commands need them
     import re  # noqa: PLC0415
@@ -103,7 +103,7 @@ def consume_event_stream(ctl: Session) -> None:
 @command("resolve_hostname", "<hostname> [--address-family <ipv4 | ipv6>]",
          "Resolves a name to addresses", CONFIGURATION, "address-family=", "offline",
          needs=NOTHING, counts=(1, 1))  # fmt: skip
-def resolve_hostname(ctl: Session) -> None:
+def resolve_hostname(ctl: CommandRun) -> None:
     """Show the addresses of a host name."""
     name, family = ctl.argument(0), ctl.options.get("address_family", "IPv4")
     if family.lower() not in FAMILIES:
@@ -121,7 +121,7 @@ def resolve_hostname(ctl: Session) -> None:
 
 @command("list_network_interfaces", "", "Lists the machine's network interfaces", OBSERVE,
          needs=NOTHING)  # fmt: skip
-def list_network_interfaces(ctl: Session) -> None:
+def list_network_interfaces(ctl: CommandRun) -> None:
     """List interfaces with the attributes that are readable without privileges."""
     ctl.banner("Listing network interfaces ...")
     found = {name: _interface(name) for _, name in sorted(socket.if_nameindex())}
@@ -145,7 +145,7 @@ def _interface(name: str) -> dict[str, str]:
 
 @command("tls_versions", "", "Lists the supported versions of TLS", OBSERVE,
          needs=NOTHING)  # fmt: skip
-def tls_versions(ctl: Session) -> None:
+def tls_versions(ctl: CommandRun) -> None:
     """List versions of TLS."""
     ctl.banner("Listing all TLS versions supported by the runtime...")
     names = ["tlsv1.3", "tlsv1.2"]
@@ -154,7 +154,7 @@ def tls_versions(ctl: Session) -> None:
 
 @command("cipher_suites", "[--format <openssl | erlang | map>] [--all]", "Lists the available "
          "cipher suites of TLS", OBSERVE, "format=", "all", needs=NOTHING)  # fmt: skip
-def cipher_suites(ctl: Session) -> None:
+def cipher_suites(ctl: CommandRun) -> None:
     """List OpenSSL's cipher suites."""
     name = ctl.options.get("format", "openssl").lower()
     if name not in ("openssl", "erlang", "map"):
@@ -168,7 +168,7 @@ def cipher_suites(ctl: Session) -> None:
 
 @command("list_hashes", "", "Lists the hash functions for passwords", OBSERVE,
          needs=NOTHING)  # fmt: skip
-def list_hashes(ctl: Session) -> None:
+def list_hashes(ctl: CommandRun) -> None:
     """List hash functions for passwords."""
     ctl.banner("Listing supported hash algorithms ...")
     names = ["rabbit_password_hashing_sha256", "rabbit_password_hashing_sha512"]
@@ -177,7 +177,7 @@ def list_hashes(ctl: Session) -> None:
 
 @command("observer", "[--interval <seconds>] [--once]", "Shows the node live: overview, queues, "
          "connections, memory; q quits", OBSERVE, "interval=#", "once")  # fmt: skip
-def observer(ctl: Session) -> None:
+def observer(ctl: CommandRun) -> None:
     """Show a live view."""
     # Importing rich takes longer than most commands.
     from leveret.mgmt.ctl.observer import INTERVAL_SECONDS, observe  # noqa: PLC0415

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from leveret.mgmt.ctl.command import NODE, Session, command
+from leveret.mgmt.ctl.command import NODE, CommandRun, command
 from leveret.mgmt.ctl.errors import DATA_ERROR, failure
 from leveret.mgmt.ctl.process import CLUSTER
 
@@ -14,7 +14,7 @@ CONTENT = ("what", "vhost", "name", "messages")
 
 @command("list_discarded", "[<file>]", "Lists the files of declarations and messages discarded "
          "after partitions, or the content of one", CLUSTER, needs=NODE)  # fmt: skip
-def list_discarded(ctl: Session) -> None:
+def list_discarded(ctl: CommandRun) -> None:
     """List the files, or the declarations and queues in one."""
     ctl.require_local()
     if not ctl.arguments:
@@ -65,7 +65,7 @@ def _name(view: dict[str, Any]) -> str:
 
 @command("publish_discarded", "<file> [--declare]", "Publishes the messages again that the node "
          "has discarded after a partition", CLUSTER, "declare")  # fmt: skip
-def publish_discarded(ctl: Session) -> None:
+def publish_discarded(ctl: CommandRun) -> None:
     """Publish the messages of a file to their queues."""
     ctl.require_local()
     file = ctl.argument(0)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import failure
 from leveret.mgmt.ctl.formatters import padded_time
 
@@ -20,7 +20,7 @@ NOT_FOUND = "Link with the given ID was not found"
     "federation_status", "[--only-down]", "Displays federation link status", FEDERATION,
     "only-down",
 )  # fmt: skip
-def federation_status(ctl: Session) -> None:
+def federation_status(ctl: CommandRun) -> None:
     """Show all federation links of the cluster, or those that have failed."""
     only_down = ctl.options.get("only_down")
     which = "federation links which are down" if only_down else "federation links"
@@ -38,7 +38,7 @@ def _cell(link: dict[str, Any], column: str) -> str:
 @command(
     "restart_federation_link", "<link_id>", "Restarts a running federation link", FEDERATION
 )  # fmt: skip
-def restart_federation_link(ctl: Session) -> None:
+def restart_federation_link(ctl: CommandRun) -> None:
     """Have a federation link reconnect, on whichever node it runs."""
     link_id = ctl.argument(0)
     ctl.banner(f"Restarting federation link {link_id} on node {ctl.node}")

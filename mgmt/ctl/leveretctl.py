@@ -15,8 +15,8 @@ from leveret.mgmt.ctl.client import client_of
 from leveret.mgmt.ctl.command import (
     NOTHING,
     Command,
+    CommandRun,
     DryRun,
-    Session,
     command,
 )
 from leveret.mgmt.ctl.completion import completions
@@ -50,7 +50,7 @@ INTERRUPTED = 130
 
 @command("help", "(<command> | [--list-commands])", "Displays usage information for a command",
          "Help", "list-commands", needs=NOTHING, counts=(0, 1))  # fmt: skip
-def show_help(ctl: Session) -> None:
+def show_help(ctl: CommandRun) -> None:
     """Show the usage of one command, or list all."""
     name, tool = ctl.argument(0), ctl.tool
     if not name:
@@ -63,7 +63,7 @@ def show_help(ctl: Session) -> None:
 
 
 @command("version", "", "Displays the version of the tools", "Help", needs=NOTHING)
-def show_version(ctl: Session) -> None:
+def show_version(ctl: CommandRun) -> None:
     """Show the version of the tools."""
     if ctl.formatter == "json":
         facts = {
@@ -78,7 +78,7 @@ def show_version(ctl: Session) -> None:
 
 @command("autocomplete", "[prefix]", "Lists the completions of the last word of a command line: "
          "commands, options, names", "Help", needs=NOTHING, counts=(0, None))  # fmt: skip
-def autocomplete(ctl: Session) -> None:
+def autocomplete(ctl: CommandRun) -> None:
     """List the completions of the last word."""
     for name in completions(ctl.arguments):
         ctl.out(name)
@@ -86,7 +86,7 @@ def autocomplete(ctl: Session) -> None:
 
 @command("completion", "<bash|zsh|fish>", "Prints the completion script for a shell", "Help",
          needs=NOTHING)  # fmt: skip
-def completion(ctl: Session) -> None:
+def completion(ctl: CommandRun) -> None:
     """Print a completion script."""
     shell = ctl.argument(0)
     if shell not in SCRIPTS:
@@ -163,7 +163,7 @@ def _run_command(one: Command, given: Parsed, tool: Tool) -> int:
         return OK
     _check(one, given)
     values = {**given.values, "operation": one.name}
-    ctl = Session(one, given.words, given.values, client_of(values), tool=tool)
+    ctl = CommandRun(one, given.words, given.values, client_of(values), tool=tool)
     try:
         code = one.run(ctl) or OK
     except DryRun:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from leveret.mgmt.ctl.amqp_tables import AmqpTable
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.ip_addresses import IpAddress
 from leveret.mgmt.ctl.vhosts import check_columns
 
@@ -74,7 +74,7 @@ class Derived(NamedTuple):
 
 
 def _show(
-    ctl: Session, derived: dict[str, Derived], columns: Sequence[str], *path: str,
+    ctl: CommandRun, derived: dict[str, Derived], columns: Sequence[str], *path: str,
     needed: tuple[str, ...] = (), is_wanted: Callable[[Row], bool] = lambda _: True,
 ) -> None:  # fmt: skip
     """Print the wanted rows of a list as they come. Missing columns are empty.
@@ -96,7 +96,7 @@ def _show(
     ctl.rows(shown(), columns)
 
 
-def _rows(ctl: Session, *path: str, **query: str) -> Iterator[Row]:
+def _rows(ctl: CommandRun, *path: str, **query: str) -> Iterator[Row]:
     """Return the rows of a list; none for a virtual host that does not exist, as in RabbitMQ."""
     try:
         yield from ctl.client.rows(*path, **query, tables="typed")
@@ -123,7 +123,7 @@ def pid(row: dict[str, Any], name: str) -> str:
 @command("list_queues", "[--vhost <vhost>] [--online] [--offline] [--local] [--no-table-headers] "
          "[<column>, ...]", "Lists queues and their properties", LISTS, "online", "offline",
          "local", counts=(0, None), columns=QUEUE_COLUMNS)  # fmt: skip
-def list_queues(ctl: Session) -> None:
+def list_queues(ctl: CommandRun) -> None:
     """List queues of a virtual host."""
     columns = check_columns(ctl.arguments, QUEUE_COLUMNS) or ["name", "messages"]
     ctl.banner(f"Timeout: {float(ctl.connection.timeout_s)} seconds ...")
@@ -132,7 +132,7 @@ def list_queues(ctl: Session) -> None:
           is_wanted=lambda queue: _is_wanted(ctl, queue))  # fmt: skip
 
 
-def _is_wanted(ctl: Session, queue: dict[str, Any]) -> bool:
+def _is_wanted(ctl: CommandRun, queue: dict[str, Any]) -> bool:
     """Whether a queue is to be listed: by its node, and by whether that can be reached."""
     if ctl.options.get("local") and queue["node"] != ctl.node:
         return False
@@ -182,7 +182,7 @@ QUEUES = {
 @command("list_unresponsive_queues", "[--local] [--queue-timeout <milliseconds>] [<column> ...] "
          "[--no-table-headers]", "Lists queues that do not answer in time", LISTS, "local",
          "queue-timeout=#", columns=QUEUE_COLUMNS)  # fmt: skip
-def list_unresponsive_queues(ctl: Session) -> None:
+def list_unresponsive_queues(ctl: CommandRun) -> None:
     """List queues that do not answer: none, since they run in the node's event loop."""
     columns = check_columns(ctl.arguments, QUEUE_COLUMNS) or ["name"]
     ctl.banner(f"Listing unresponsive queues for vhost {ctl.vhost} ...")
@@ -191,7 +191,7 @@ def list_unresponsive_queues(ctl: Session) -> None:
 
 @command("list_exchanges", "[--vhost <vhost>] [--no-table-headers] [<column> ...]",
          "Lists exchanges", LISTS, columns=EXCHANGE_COLUMNS)  # fmt: skip
-def list_exchanges(ctl: Session) -> None:
+def list_exchanges(ctl: CommandRun) -> None:
     """List exchanges of a virtual host."""
     columns = check_columns(ctl.arguments, EXCHANGE_COLUMNS) or ["name", "type"]
     ctl.banner(f"Listing exchanges for vhost {ctl.vhost} ...")
@@ -200,7 +200,7 @@ def list_exchanges(ctl: Session) -> None:
 
 @command("list_bindings", "[--vhost <vhost>] [--no-table-headers] [<column> ...]",
          "Lists all bindings on a vhost", LISTS, columns=BINDING_COLUMNS)  # fmt: skip
-def list_bindings(ctl: Session) -> None:
+def list_bindings(ctl: CommandRun) -> None:
     """List bindings of a virtual host."""
     columns = check_columns(ctl.arguments, BINDING_COLUMNS) or list(BINDING_COLUMNS)
     ctl.banner(f"Listing bindings for vhost {ctl.vhost}...")
@@ -218,7 +218,7 @@ BINDINGS = {
 @command("list_connections", "[--no-table-headers] [<column> ...]",
          "Lists AMQP 0.9.1 connections for the node", LISTS,
          columns=CONNECTION_COLUMNS)  # fmt: skip
-def list_connections(ctl: Session) -> None:
+def list_connections(ctl: CommandRun) -> None:
     """List open connections."""
     columns = check_columns(ctl.arguments, CONNECTION_COLUMNS) or [
         "user", "peer_host", "peer_port", "state"
@@ -232,7 +232,7 @@ CONNECTIONS = {"pid": PID, "protocol": Derived((), lambda _: AMQP)}
 
 @command("list_channels", "[--no-table-headers] [<column> ...]", "Lists all channels in the node",
          LISTS, columns=CHANNEL_COLUMNS)  # fmt: skip
-def list_channels(ctl: Session) -> None:
+def list_channels(ctl: CommandRun) -> None:
     """List open channels."""
     columns = check_columns(ctl.arguments, CHANNEL_COLUMNS) or [
         "pid", "user", "consumer_count", "messages_unacknowledged"
@@ -253,7 +253,7 @@ CHANNELS = {
 
 @command("list_consumers", "[--vhost <vhost>] [--no-table-headers] [<column> ...]",
          "Lists all consumers for a vhost", LISTS, columns=CONSUMER_COLUMNS)  # fmt: skip
-def list_consumers(ctl: Session) -> None:
+def list_consumers(ctl: CommandRun) -> None:
     """List consumers of a virtual host; the order of columns is fixed."""
     asked = check_columns(ctl.arguments, CONSUMER_COLUMNS) or DEFAULT_CONSUMER_COLUMNS
     columns = [name for name in CONSUMER_COLUMNS if name in asked]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from leveret.mgmt.ctl.command import FOR_EVER_SECONDS, NODE, Session, command
+from leveret.mgmt.ctl.command import FOR_EVER_SECONDS, NODE, CommandRun, command
 from leveret.mgmt.ctl.errors import CtlError, failure
 from leveret.mgmt.ctl.status import OBSERVE, node_status
 
@@ -20,7 +20,7 @@ POLL_SECONDS = 0.1
 LINES = 50
 
 
-def _log_file(ctl: Session) -> Path | None:
+def _log_file(ctl: CommandRun) -> Path | None:
     """Return the log file; None if there is none."""
     files = [name for name in node_status(ctl)["log_files"] if Path(name).is_absolute()]
     return Path(files[0]) if files else None
@@ -28,7 +28,7 @@ def _log_file(ctl: Session) -> Path | None:
 
 @command("log_tail", "[--number|-N <number>]", "Prints the last lines of the node's log", OBSERVE,
          "number|N=#", needs=NODE)  # fmt: skip
-def log_tail(ctl: Session) -> None:
+def log_tail(ctl: CommandRun) -> None:
     """Print the last lines of the log."""
     number = max(0, ctl.options.get("number", LINES))
     ctl.banner(f"Last {number} log lines on node {ctl.node} ...")
@@ -44,7 +44,7 @@ def log_tail(ctl: Session) -> None:
 
 @command("log_tail_stream", "[--duration|-d <seconds>]", "Prints new lines of the node's log, "
          "continuously", OBSERVE, "duration|d=#", needs=NODE)  # fmt: skip
-def log_tail_stream(ctl: Session) -> None:
+def log_tail_stream(ctl: CommandRun) -> None:
     """Print new lines of the log until interrupted."""
     duration = ctl.options.get("duration")
     shown = "indefinitely" if duration is None else f"for {duration} seconds"
@@ -62,7 +62,7 @@ def log_tail_stream(ctl: Session) -> None:
             time.sleep(POLL_SECONDS)
 
 
-def _from_node(ctl: Session) -> Iterator[list[str]]:
+def _from_node(ctl: CommandRun) -> Iterator[list[str]]:
     """Yield the new lines that the node keeps in memory, over and over."""
     number = ctl.client.get("node", "log", count="0")["last_number"]
     while True:

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import UNAVAILABLE, failure, no_such
 
 QUEUES = "Queues"
@@ -20,7 +20,7 @@ LEADER_COLUMNS = (
 
 @command("sync_queue", "[--vhost <vhost>] <queue>", "Sends the mirrors of a queue the messages "
          "that they lack, and waits until they have them", QUEUES)  # fmt: skip
-def sync_queue(ctl: Session) -> None:
+def sync_queue(ctl: CommandRun) -> None:
     """Synchronise a queue, and show the progress. The queue stays available meanwhile."""
     name = ctl.argument(0)
     ctl.banner(f"Synchronising queue '{name}' in vhost '{ctl.vhost}' ...")
@@ -39,7 +39,7 @@ def sync_queue(ctl: Session) -> None:
 
 @command("cancel_sync_queue", "[--vhost <vhost>] <queue>", "Stops sending the mirrors of a "
          "queue the messages that they lack", QUEUES)  # fmt: skip
-def cancel_sync_queue(ctl: Session) -> None:
+def cancel_sync_queue(ctl: CommandRun) -> None:
     """Stop sending missing messages to the mirrors of a queue."""
     name = ctl.argument(0)
     ctl.banner(f"Stopping synchronising queue '{name}' in vhost '{ctl.vhost}' ...")
@@ -49,7 +49,7 @@ def cancel_sync_queue(ctl: Session) -> None:
     ctl.client.post("queues", ctl.vhost, name, "actions", body={"action": "cancel_sync"})
 
 
-def _mirrored(ctl: Session, name: str) -> dict[str, Any]:
+def _mirrored(ctl: CommandRun, name: str) -> dict[str, Any]:
     """The state and the mirrors of a queue. Raises CtlError unless it is mirrored and led."""
     try:
         queue: dict[str, Any] = ctl.client.get("queues", ctl.vhost, name, columns="state,mirroring")
@@ -86,7 +86,7 @@ def progress_line(mirroring: dict[str, Any]) -> str:
 @command("rebalance", "< all | classic | quorum | stream > [--vhost-pattern <pattern>] "
          "[--queue-pattern <pattern>]", "Spreads the leaders of mirrored queues evenly", QUEUES,
          "vhost-pattern=", "queue-pattern=", counts=(1, 1))  # fmt: skip
-def rebalance(ctl: Session) -> None:
+def rebalance(ctl: CommandRun) -> None:
     """Move leaders to synchronised mirrors, and show how many each node leads then."""
     kind = ctl.argument(0)
     if kind not in KINDS:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import NODE, Session, command
+from leveret.mgmt.ctl.command import NODE, CommandRun, command
 from leveret.mgmt.ctl.errors import USAGE, UsageError, bad_argument, failure
 from leveret.mgmt.ctl.process import NODES, process_id
 from leveret.mgmt.ctl.vhosts import check_columns
@@ -25,7 +25,7 @@ _FRACTION = re.compile(r"-?\d+(\.\d+)?")
 @command("set_vm_memory_high_watermark", "<fraction> | absolute <value>",
          "Sets the memory limit above which publishers are blocked", CONFIGURATION,
          counts=(1, None))  # fmt: skip
-def set_vm_memory_high_watermark(ctl: Session) -> None:
+def set_vm_memory_high_watermark(ctl: CommandRun) -> None:
     """Set the memory limit."""
     kind, value = _watermark(ctl.arguments)
     ctl.require_local()
@@ -34,7 +34,7 @@ def set_vm_memory_high_watermark(ctl: Session) -> None:
     _set_limit(ctl, "vm-memory-high-watermark", {kind: value})
 
 
-def _set_limit(ctl: Session, name: str, limit: dict[str, str]) -> None:
+def _set_limit(ctl: CommandRun, name: str, limit: dict[str, str]) -> None:
     """Set a limit. One that the node cannot read, as with an unknown unit, is a bad argument."""
     try:
         ctl.client.put("node", name, body=limit)
@@ -73,7 +73,7 @@ def _require_two(words: list[str]) -> None:
 @command("set_disk_free_limit", "<disk_limit> | mem_relative <fraction>",
          "Sets the free disk space below which publishers are blocked", CONFIGURATION,
          counts=(1, None))  # fmt: skip
-def set_disk_free_limit(ctl: Session) -> None:
+def set_disk_free_limit(ctl: CommandRun) -> None:
     """Set the limit of free disk space."""
     kind, value = _disk_limit(ctl.arguments)
     ctl.require_local()
@@ -97,7 +97,7 @@ def _disk_limit(words: list[str]) -> tuple[str, str]:
 
 @command("set_log_level", "<log_level>", "Sets the log level of the running node", CONFIGURATION,
          "category=", needs=NODE)  # fmt: skip
-def set_log_level(ctl: Session) -> None:
+def set_log_level(ctl: CommandRun) -> None:
     """Set the log level."""
     ctl.require_local()
     level = ctl.argument(0)
@@ -112,7 +112,7 @@ def set_log_level(ctl: Session) -> None:
 
 
 @command("rotate_logs", "", "Reopens the log files, after they were moved", NODES, needs=NODE)
-def rotate_logs(ctl: Session) -> None:
+def rotate_logs(ctl: CommandRun) -> None:
     """Reopen log files."""
     ctl.require_local()
     ctl.banner(f"Rotating logs for node {ctl.node} ...")
@@ -120,7 +120,7 @@ def rotate_logs(ctl: Session) -> None:
 
 
 @command("set_cluster_name", "<name>", "Sets the cluster name", CONFIGURATION)
-def set_cluster_name(ctl: Session) -> None:
+def set_cluster_name(ctl: CommandRun) -> None:
     """Set the cluster name."""
     ctl.banner(f"Setting cluster name to {ctl.argument(0)} ...")
     ctl.client.put("cluster-name", body={"name": ctl.argument(0)})
@@ -131,7 +131,7 @@ def set_cluster_name(ctl: Session) -> None:
 
 @command("list_feature_flags", "[<column> ...]", "Lists feature flags", FEATURES,
          columns=FLAG_COLUMNS)  # fmt: skip
-def list_feature_flags(ctl: Session) -> None:
+def list_feature_flags(ctl: CommandRun) -> None:
     """List feature flags."""
     columns = check_columns(ctl.arguments, FLAG_COLUMNS) or ["name", "state"]
     ctl.banner("Listing feature flags ...")
@@ -141,7 +141,7 @@ def list_feature_flags(ctl: Session) -> None:
 
 @command("enable_feature_flag", "[--experimental] <all | feature_flag>", "Enables a feature flag, "
          "or all of them; all are always enabled", FEATURES, "experimental")  # fmt: skip
-def enable_feature_flag(ctl: Session) -> None:
+def enable_feature_flag(ctl: CommandRun) -> None:
     """Accept any known flag: all are enabled."""
     name = ctl.argument(0)
     if not name:
@@ -163,7 +163,7 @@ def enable_feature_flag(ctl: Session) -> None:
 
 @command("list_deprecated_features", "[--used] [<column> ...]", "Lists deprecated features: there "
          "are none", FEATURES, "used", columns=DEPRECATED_COLUMNS)  # fmt: skip
-def list_deprecated_features(ctl: Session) -> None:
+def list_deprecated_features(ctl: CommandRun) -> None:
     """Print an empty list: no feature is deprecated."""
     columns = check_columns(ctl.arguments, DEPRECATED_COLUMNS) or list(DEPRECATED_COLUMNS[:2])
     is_used = ctl.options.get("used")
@@ -175,7 +175,7 @@ def list_deprecated_features(ctl: Session) -> None:
 
 @command("log_location", "[--all|-a]", "Shows where the node logs to", CONFIGURATION, "all|a",
          needs=NODE)  # fmt: skip
-def log_location(ctl: Session) -> None:
+def log_location(ctl: CommandRun) -> None:
     """Show the log files of the node."""
     ctl.banner(f"Log file location(s) on node {ctl.node} ...")
     paths = ctl.client.get("node", "status")["log_files"]
@@ -185,7 +185,7 @@ def log_location(ctl: Session) -> None:
 
 @command("os_env", "", "Lists the environment variables that configure the node", CONFIGURATION,
          needs=NODE)  # fmt: skip
-def os_env(ctl: Session) -> None:
+def os_env(ctl: CommandRun) -> None:
     """Show environment variables that configure the node."""
     ctl.banner(f"Listing RabbitMQ-specific environment variables defined on node {ctl.node}...")
     found = _environment_of(process_id(ctl))
@@ -205,7 +205,7 @@ def _environment_of(pid: int) -> dict[str, str]:
 
 @command("command_line_arguments", "", "Shows the node's command line", CONFIGURATION,
          needs=NODE)  # fmt: skip
-def command_line_arguments(ctl: Session) -> None:
+def command_line_arguments(ctl: CommandRun) -> None:
     """Show the command line of the node's process."""
     ctl.banner(f"Command line arguments of node {ctl.node} ...")
     path = Path(f"/proc/{process_id(ctl)}/cmdline")

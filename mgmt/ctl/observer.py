@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 
-from leveret.mgmt.ctl.client import Client
+from leveret.mgmt.ctl.client import NodeClient
 from leveret.mgmt.ctl.errors import CtlError
 
 INTERVAL_SECONDS = 1.0
@@ -40,7 +40,7 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _overview(client: Client, _rows: int) -> Group:
+def _overview(client: NodeClient, _rows: int) -> Group:
     overview = client.get("overview")
     rates = _table("messages", "total", "a second")
     stats = overview["message_stats"]
@@ -53,7 +53,7 @@ def _overview(client: Client, _rows: int) -> Group:
     return Group(rates, "", totals)
 
 
-def _queues(client: Client, rows: int) -> Table:
+def _queues(client: NodeClient, rows: int) -> Table:
     table = _table("queue", "vhost", "ready", "unacked", "in/s", "out/s", "cons", "oldest")
     found = client.get("queues", page="1", page_size=str(rows), sort="messages",
                        sort_reverse="true")  # fmt: skip
@@ -78,7 +78,7 @@ def _rate(stats: dict[str, Any], name: str) -> str:
     return f"{stats.get(f'{name}_details', {}).get('rate', 0):,.1f}"
 
 
-def _connections(client: Client, rows: int) -> Table:
+def _connections(client: NodeClient, rows: int) -> Table:
     table = _table("connection", "user", "vhost", "state", "chan", "in B/s", "out B/s")
     found = client.get("connections", page="1", page_size=str(rows))
     for one in found["items"]:
@@ -90,7 +90,7 @@ def _connections(client: Client, rows: int) -> Table:
     return table
 
 
-def _memory(client: Client, rows: int) -> Table:
+def _memory(client: NodeClient, rows: int) -> Table:
     name = client.get("overview", columns="node")["node"]
     node = client.get("nodes", name)
     memory = client.get("nodes", name, "memory")["memory"]
@@ -103,7 +103,7 @@ def _memory(client: Client, rows: int) -> Table:
     return table
 
 
-PAGES: dict[str, tuple[str, Callable[[Client, int], RenderableType]]] = {
+PAGES: dict[str, tuple[str, Callable[[NodeClient, int], RenderableType]]] = {
     "1": ("overview", _overview),
     "2": ("queues", _queues),
     "3": ("connections", _connections),
@@ -111,7 +111,7 @@ PAGES: dict[str, tuple[str, Callable[[Client, int], RenderableType]]] = {
 }
 
 
-def frame(client: Client, node: str, key: str, lines: int) -> Panel:
+def frame(client: NodeClient, node: str, key: str, lines: int) -> Panel:
     """Render the current page. lines: height of the terminal."""
     name, page = PAGES[key]
     body: RenderableType
@@ -122,7 +122,7 @@ def frame(client: Client, node: str, key: str, lines: int) -> Panel:
     return Panel(body, title=f"Leveret {node} - {name}", subtitle=KEYS, height=lines)
 
 
-def observe(client: Client, node: str, *, once: bool, interval_s: float) -> None:
+def observe(client: NodeClient, node: str, *, once: bool, interval_s: float) -> None:
     """Show the node until q is pressed; without a terminal, print the first pages once."""
     console = Console()
     if once or not sys.stdin.isatty() or not sys.stdout.isatty():

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import failure, no_such
 from leveret.mgmt.ctl.formatters import json_facts, json_text
 from leveret.mgmt.ctl.users import require_vhost
@@ -29,7 +29,7 @@ KINDS = {
 }
 
 
-def _set_policy(ctl: Session, route: str, title: str) -> None:
+def _set_policy(ctl: CommandRun, route: str, title: str) -> None:
     name, pattern, definition = ctl.arguments
     priority = ctl.options.get("priority", 0)
     body = {
@@ -44,7 +44,7 @@ def _set_policy(ctl: Session, route: str, title: str) -> None:
     ctl.client.put(route, ctl.vhost, name, body=body)
 
 
-def _list_policies(ctl: Session, route: str, title: str) -> None:
+def _list_policies(ctl: CommandRun, route: str, title: str) -> None:
     ctl.banner(f'Listing {title} for vhost "{ctl.vhost}" ...')
     require_vhost(ctl, ctl.vhost)
     ctl.rows(_policy_rows(ctl.client.get(route, ctl.vhost), COLUMNS), COLUMNS, empty_line=True)
@@ -59,20 +59,20 @@ def _policy_rows(found: list[dict[str, Any]], columns: tuple[str, ...]) -> list[
 
 @command("set_policy", POLICY_USAGE, "Sets or updates a policy", POLICIES,
          "priority=#", "apply-to=")  # fmt: skip
-def set_policy(ctl: Session) -> None:
+def set_policy(ctl: CommandRun) -> None:
     """Set a policy."""
     _set_policy(ctl, "policies", "policy")
 
 
 @command("set_operator_policy", POLICY_USAGE, "Sets a policy that overrides those of users",
          POLICIES, "priority=#", "apply-to=")  # fmt: skip
-def set_operator_policy(ctl: Session) -> None:
+def set_operator_policy(ctl: CommandRun) -> None:
     """Set an operator policy."""
     _set_policy(ctl, "operator-policies", "operator policy override")
 
 
 @command("clear_policy", "[--vhost <vhost>] <name>", "Clears (removes) a policy", POLICIES)
-def clear_policy(ctl: Session) -> None:
+def clear_policy(ctl: CommandRun) -> None:
     """Clear a policy."""
     name = ctl.argument(0)
     ctl.banner(f'Clearing policy "{name}" on vhost "{ctl.vhost}" ...')
@@ -81,7 +81,7 @@ def clear_policy(ctl: Session) -> None:
 
 
 @command("clear_operator_policy", "[--vhost <vhost>] <name>", "Clears an operator policy", POLICIES)
-def clear_operator_policy(ctl: Session) -> None:
+def clear_operator_policy(ctl: CommandRun) -> None:
     """Clear an operator policy."""
     name = ctl.argument(0)
     ctl.banner(f'Clearing operator policy "{name}" on vhost "{ctl.vhost}" ...')
@@ -90,14 +90,14 @@ def clear_operator_policy(ctl: Session) -> None:
 
 
 @command("list_policies", LIST_USAGE, "Lists all policies in a virtual host", POLICIES)
-def list_policies(ctl: Session) -> None:
+def list_policies(ctl: CommandRun) -> None:
     """List policies of a virtual host."""
     _list_policies(ctl, "policies", "policies")
 
 
 @command("list_operator_policies", LIST_USAGE,
          "Lists operator policy overrides for a virtual host", POLICIES)  # fmt: skip
-def list_operator_policies(ctl: Session) -> None:
+def list_operator_policies(ctl: CommandRun) -> None:
     """List operator policies of a virtual host."""
     _list_policies(ctl, "operator-policies", "operator policy overrides")
 
@@ -105,7 +105,7 @@ def list_operator_policies(ctl: Session) -> None:
 @command("list_policies_that_match", "[--object-type <type>] <name>",
          "Lists the policies whose patterns match the name of a queue or an exchange", POLICIES,
          "object-type=")  # fmt: skip
-def list_policies_that_match(ctl: Session) -> None:
+def list_policies_that_match(ctl: CommandRun) -> None:
     """List policies whose patterns match a name, the effective one first."""
     from leveret.broker.runtime.patterns import compile_pattern  # noqa: PLC0415 - few commands need it
 
@@ -129,7 +129,7 @@ def list_policies_that_match(ctl: Session) -> None:
 
 @command("set_parameter", "[--vhost <vhost>] <component_name> <name> <value>",
          "Sets a runtime parameter", PARAMETERS)  # fmt: skip
-def set_parameter(ctl: Session) -> None:
+def set_parameter(ctl: CommandRun) -> None:
     """Set a parameter of a component."""
     component, name, value = ctl.arguments
     is_of_limits = component == LIMITS
@@ -147,7 +147,7 @@ def set_parameter(ctl: Session) -> None:
 
 @command("clear_parameter", "[--vhost <vhost>] <component_name> <name>",
          "Clears a runtime parameter", PARAMETERS)  # fmt: skip
-def clear_parameter(ctl: Session) -> None:
+def clear_parameter(ctl: CommandRun) -> None:
     """Clear a parameter of a component."""
     component, name = ctl.arguments
     ctl.banner(
@@ -162,7 +162,7 @@ def clear_parameter(ctl: Session) -> None:
 
 
 @command("list_parameters", LIST_USAGE, "Lists runtime parameters for a virtual host", PARAMETERS)
-def list_parameters(ctl: Session) -> None:
+def list_parameters(ctl: CommandRun) -> None:
     """List parameters of a virtual host."""
     ctl.banner(f'Listing runtime parameters for vhost "{ctl.vhost}" ...')
     require_vhost(ctl, ctl.vhost)
@@ -172,7 +172,7 @@ def list_parameters(ctl: Session) -> None:
 
 
 @command("set_global_parameter", "<name> <value>", "Sets a global runtime parameter", PARAMETERS)
-def set_global_parameter(ctl: Session) -> None:
+def set_global_parameter(ctl: CommandRun) -> None:
     """Set a global parameter."""
     name, value = ctl.arguments
     body = {"value": parse_json(value)}
@@ -181,7 +181,7 @@ def set_global_parameter(ctl: Session) -> None:
 
 
 @command("clear_global_parameter", "<name>", "Clears a global runtime parameter", PARAMETERS)
-def clear_global_parameter(ctl: Session) -> None:
+def clear_global_parameter(ctl: CommandRun) -> None:
     """Clear a global parameter."""
     ctl.banner(f'Clearing global runtime parameter "{ctl.argument(0)}" ...')
     name = ctl.argument(0)
@@ -190,7 +190,7 @@ def clear_global_parameter(ctl: Session) -> None:
 
 @command("list_global_parameters", "[--no-table-headers]", "Lists global runtime parameters",
          PARAMETERS)  # fmt: skip
-def list_global_parameters(ctl: Session) -> None:
+def list_global_parameters(ctl: CommandRun) -> None:
     """List global parameters."""
     ctl.banner("Listing global runtime parameters ...")
     found = ctl.client.get("global-parameters")

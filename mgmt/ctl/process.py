@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from leveret.mgmt.ctl.command import NODE, STOPPED, Session, command
+from leveret.mgmt.ctl.command import NODE, STOPPED, CommandRun, command
 from leveret.mgmt.ctl.errors import (
     SOFTWARE,
     TIMED_OUT,
@@ -26,7 +26,7 @@ ANSWER_SECONDS = 10
 
 @command("stop", "[--idempotent] [<pidfile>]", "Stops the node and ends its process", NODES,
          "idempotent", needs=NODE)  # fmt: skip
-def stop(ctl: Session) -> None:
+def stop(ctl: CommandRun) -> None:
     """Stop the process, and wait until it has ended."""
     ctl.require_local()
     try:
@@ -43,12 +43,12 @@ def stop(ctl: Session) -> None:
     _wait_for_end(ctl, pid)
 
 
-def process_id(ctl: Session) -> int:
+def process_id(ctl: CommandRun) -> int:
     """Return the process id of the node."""
     return int(ctl.client.get("node", "status")["pid"])
 
 
-def _wait_for_end(ctl: Session, pid: int) -> None:
+def _wait_for_end(ctl: CommandRun, pid: int) -> None:
     seconds = ctl.options.get("timeout", STOP_SECONDS)
     deadline = time.monotonic() + seconds
     while _is_alive(pid):
@@ -68,7 +68,7 @@ def _is_alive(pid: int) -> bool:
 
 @command("shutdown", "[--wait]", "Stops the node, and waits until its process has ended", NODES,
          "wait", needs=NODE)  # fmt: skip
-def shutdown(ctl: Session) -> None:
+def shutdown(ctl: CommandRun) -> None:
     """Stop the process."""
     ctl.require_local()
     pid = process_id(ctl)
@@ -84,7 +84,7 @@ def shutdown(ctl: Session) -> None:
 
 
 @command("stop_app", "", "Stops the broker and leaves the process running", NODES, needs=NODE)
-def stop_app(ctl: Session) -> None:
+def stop_app(ctl: CommandRun) -> None:
     """Stop the broker."""
     ctl.require_local()
     ctl.banner(f"Stopping rabbit application on node {ctl.node} ...")
@@ -93,7 +93,7 @@ def stop_app(ctl: Session) -> None:
 
 
 @command("start_app", "", "Starts the broker", NODES, needs=NODE)
-def start_app(ctl: Session) -> None:
+def start_app(ctl: CommandRun) -> None:
     """Start the broker."""
     ctl.require_local()
     ctl.banner(f"Starting node {ctl.node} ...")
@@ -103,7 +103,7 @@ def start_app(ctl: Session) -> None:
 
 @command("reset", "", "Removes all definitions and messages of a stopped broker, and the node from "
          "its cluster", NODES, needs=STOPPED)  # fmt: skip
-def reset(ctl: Session) -> None:
+def reset(ctl: CommandRun) -> None:
     """Delete all data."""
     ctl.require_local()
     ctl.banner(f"Resetting node {ctl.node} ...")
@@ -114,7 +114,7 @@ def reset(ctl: Session) -> None:
 
 @command("force_reset", "", "Removes all definitions and messages of a stopped broker", CLUSTER,
          needs=STOPPED)  # fmt: skip
-def force_reset(ctl: Session) -> None:
+def force_reset(ctl: CommandRun) -> None:
     """Delete all data."""
     ctl.require_local()
     ctl.banner(f"Forcefully resetting node {ctl.node} ...")
@@ -124,20 +124,20 @@ def force_reset(ctl: Session) -> None:
 # Waiting
 
 
-def _is_running(ctl: Session) -> bool:
+def _is_running(ctl: CommandRun) -> bool:
     """Tell whether the broker is running. Raises CtlError if there is no node."""
     found: dict[str, Any] = ctl.connection.get("node", "ping")
     return bool(found["is_running"])
 
 
-def _running_nodes(ctl: Session) -> int:
+def _running_nodes(ctl: CommandRun) -> int:
     """Count the nodes that run in the cluster."""
     found: dict[str, Any] = ctl.connection.get("node", "cluster-status")
     return len(found["running_nodes"])
 
 
 @command("await_startup", "", "Waits until the node's broker is running", NODES, needs=NODE)
-def await_startup(ctl: Session) -> None:
+def await_startup(ctl: CommandRun) -> None:
     """Wait until the broker is running. Fails if there is no node: see `wait`."""
     ctl.require_local()
     seconds = ctl.options.get("timeout", START_SECONDS)
@@ -154,7 +154,7 @@ def await_startup(ctl: Session) -> None:
 
 @command("await_online_nodes", "<count>", "Waits until this many nodes of the cluster run",
          CLUSTER, needs=NODE)  # fmt: skip
-def await_online_nodes(ctl: Session) -> None:
+def await_online_nodes(ctl: CommandRun) -> None:
     """Wait until the broker and this number of nodes in all are running."""
     text = ctl.argument(0)
     if not text.isdigit() or not int(text):
@@ -177,7 +177,7 @@ def await_online_nodes(ctl: Session) -> None:
 
 @command("await_online_quorum_plus_one", "", "Waits until every quorum queue of the node has more "
          "members than the quorum", CLUSTER)  # fmt: skip
-def await_online_quorum_plus_one(ctl: Session) -> None:
+def await_online_quorum_plus_one(ctl: CommandRun) -> None:
     """Wait until the node may be stopped without making a quorum queue unavailable."""
     ctl.banner("Will wait for a quorum + 1 of nodes to be online for all quorum queues ...")
     _await_no_queue(ctl, QUORUM_CRITICAL, "would lose its quorum without the node")
@@ -185,13 +185,13 @@ def await_online_quorum_plus_one(ctl: Session) -> None:
 
 @command("await_online_synchronized_mirror", "", "Waits until every mirrored queue of the node "
          "has a synchronised mirror that runs", CLUSTER)  # fmt: skip
-def await_online_synchronized_mirror(ctl: Session) -> None:
+def await_online_synchronized_mirror(ctl: CommandRun) -> None:
     """Wait until the node may be stopped without making a mirrored queue lose messages."""
     ctl.banner("Will wait for a synchronised mirror be online for all classic mirrored queues ...")
     _await_no_queue(ctl, MIRROR_SYNC_CRITICAL, "has no synchronised mirror on a running node")
 
 
-def _await_no_queue(ctl: Session, check: str, why: str) -> None:
+def _await_no_queue(ctl: CommandRun, check: str, why: str) -> None:
     """Wait until no queue needs the node, as a health check says. why: what is wrong with one."""
     seconds = ctl.options.get("timeout", QUEUES_SECONDS)
     ctl.connection.wait_longer(seconds + ANSWER_SECONDS)
@@ -204,14 +204,14 @@ def _await_no_queue(ctl: Session, check: str, why: str) -> None:
 
 
 @command("post_upgrade", "", "Runs the tasks that follow an upgrade; there are none", CLUSTER)
-def post_upgrade(ctl: Session) -> None:
+def post_upgrade(ctl: CommandRun) -> None:
     """Succeed: no task is needed after an upgrade."""
     ctl.banner("Executing post upgrade checks...")
 
 
 @command("wait", "[<pidfile>] [--pid|-P <pid>]", "Waits until the broker of a process is running",
          NODES, "pid|P=#", needs=NODE)  # fmt: skip
-def wait(ctl: Session) -> None:
+def wait(ctl: CommandRun) -> None:
     """Wait until the broker of a process is running, or the process has ended."""
     ctl.require_local()
     if ctl.arguments and "pid" in ctl.options:
@@ -228,7 +228,7 @@ def wait(ctl: Session) -> None:
     ctl.say(f"Applications 'rabbit_and_plugins' are running on node '{ctl.node}'")
 
 
-def _read_pid(ctl: Session, path: Path, deadline: float) -> int:
+def _read_pid(ctl: CommandRun, path: Path, deadline: float) -> int:
     """Return the process id, waiting for the file."""
     if not ctl.is_quiet:
         ctl.print_line(f"Waiting for pid file '{path}' to appear")
@@ -246,7 +246,7 @@ def _read_pid(ctl: Session, path: Path, deadline: float) -> int:
     return int(text)
 
 
-def _wait_while_alive(ctl: Session, pid: int, deadline: float) -> None:
+def _wait_while_alive(ctl: CommandRun, pid: int, deadline: float) -> None:
     while True:
         if not _is_alive(pid):
             raise failure(f"process {pid} is not running")

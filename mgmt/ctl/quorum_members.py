@@ -3,7 +3,7 @@
 from typing import Any
 
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import UsageError, failure
 
 QUEUES = "Queues"
@@ -15,7 +15,7 @@ LAST = "last_node"
 @command("add_member", "[--vhost <vhost>] <queue> <node> [--membership <promotable|voter|"
          "non_voter>]", "Adds a member of a quorum queue on a node", QUEUES, "membership=",
          counts=(2, 2))  # fmt: skip
-def add_member(ctl: Session) -> None:
+def add_member(ctl: CommandRun) -> None:
     """Add a member, and wait until the queue has it. It catches up while the queue is in use."""
     queue, node = ctl.arguments
     body = {"node": node, "membership": _membership(ctl)}
@@ -28,7 +28,7 @@ def add_member(ctl: Session) -> None:
 
 @command("delete_member", "[--vhost <vhost>] <queue> <node>",
          "Removes the member of a quorum queue on a node", QUEUES)  # fmt: skip
-def delete_member(ctl: Session) -> None:
+def delete_member(ctl: CommandRun) -> None:
     """Remove a member, and wait until the queue is without it."""
     queue, node = ctl.arguments
     ctl.banner(f"Removing a replica of queue {queue} on node {node}...")
@@ -44,7 +44,7 @@ def delete_member(ctl: Session) -> None:
          "quorum queues on a node, or of those with an even number of members", QUEUES,
          "vhost-pattern=", "queue-pattern=", "membership=", "errors-only",
          counts=(2, 2))  # fmt: skip
-def grow(ctl: Session) -> None:
+def grow(ctl: CommandRun) -> None:
     """Add members, and show how many each queue has."""
     node, strategy = ctl.arguments
     if strategy not in ("all", "even"):
@@ -59,7 +59,7 @@ def grow(ctl: Session) -> None:
 
 @command("shrink", "<node> [--errors-only]", "Removes the members of all quorum queues from a node",
          QUEUES, "errors-only")  # fmt: skip
-def shrink(ctl: Session) -> None:
+def shrink(ctl: CommandRun) -> None:
     """Remove members, and show how many each queue has left. Last members stay."""
     node = ctl.argument(0)
     ctl.banner(f"Shrinking quorum queues on {node}...")
@@ -70,7 +70,7 @@ def shrink(ctl: Session) -> None:
          "Recovers a quorum queue without a leader, or all of them, from the member on this node "
          "alone: messages that only other members have are lost", QUEUES, "all",
          counts=(0, 1))  # fmt: skip
-def force_shrink_member(ctl: Session) -> None:
+def force_shrink_member(ctl: CommandRun) -> None:
     """Give up all members but that of the node."""
     if bool(ctl.arguments) is bool(ctl.options.get("all")):
         raise UsageError("either a queue or --all has to be given.")
@@ -86,12 +86,12 @@ def force_shrink_member(ctl: Session) -> None:
 
 @command("force_all_queues_shrink_member_to_current_member", "",
          "The same as force_shrink_member_to_current_member --all", QUEUES)  # fmt: skip
-def force_all_queues_shrink_member(ctl: Session) -> None:
+def force_all_queues_shrink_member(ctl: CommandRun) -> None:
     """Recover all queues that have no leader."""
     _recover_all(ctl)
 
 
-def _recover_all(ctl: Session) -> None:
+def _recover_all(ctl: CommandRun) -> None:
     ctl.banner(
         f"Recovering all quorum queues without a leader from their members on node {ctl.node} "
         "alone..."
@@ -103,7 +103,7 @@ def _recover_all(ctl: Session) -> None:
         raise failure("not all queues were recovered")
 
 
-def _recovered(ctl: Session, body: dict[str, Any]) -> list[dict[str, Any]]:
+def _recovered(ctl: CommandRun, body: dict[str, Any]) -> list[dict[str, Any]]:
     ctl.require_local()
     ctl.take_time()
     try:
@@ -115,7 +115,7 @@ def _recovered(ctl: Session, body: dict[str, Any]) -> list[dict[str, Any]]:
     return done
 
 
-def _change(ctl: Session, act: str, body: dict[str, Any]) -> None:
+def _change(ctl: CommandRun, act: str, body: dict[str, Any]) -> None:
     ctl.require_local()
     ctl.take_time()
     try:
@@ -127,7 +127,7 @@ def _change(ctl: Session, act: str, body: dict[str, Any]) -> None:
     ctl.rows(rows, CHANGED_COLUMNS)
 
 
-def _membership(ctl: Session) -> str:
+def _membership(ctl: CommandRun) -> str:
     membership = str(ctl.options.get("membership", "promotable"))
     if membership not in MEMBERSHIPS:
         raise UsageError(f"voter status '{membership}' is not recognised.")

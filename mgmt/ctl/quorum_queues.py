@@ -3,7 +3,7 @@
 from typing import Any
 
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import UNAVAILABLE, CtlError, bad_argument, failure, no_such
 from leveret.mgmt.ctl.status import node_status
 
@@ -25,7 +25,7 @@ NOT_FOUND = "not_found"
 
 
 @command("quorum_status", "<queue>", "Shows the members of a quorum queue", QUEUES)
-def quorum_status(ctl: Session) -> None:
+def quorum_status(ctl: CommandRun) -> None:
     """Show the members, then those that lag, and why there is no leader."""
     name = ctl.argument(0)
     ctl.banner(f"Status of quorum queue {name} on node {ctl.node} ...")
@@ -64,7 +64,7 @@ def remarks(raft: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _quorum_queue(ctl: Session, name: str, of_another_type: str) -> dict[str, Any]:
+def _quorum_queue(ctl: CommandRun, name: str, of_another_type: str) -> dict[str, Any]:
     """A quorum queue. Raises CtlError for another one."""
     try:
         queue: dict[str, Any] = ctl.client.get("queues", ctl.vhost, name, columns="type,raft")
@@ -77,7 +77,7 @@ def _quorum_queue(ctl: Session, name: str, of_another_type: str) -> dict[str, An
 
 @command("transfer_leader", "[--vhost <vhost>] <queue> <node>", "Moves the leader of a "
          "replicated queue to a node, and waits until it leads", QUEUES)  # fmt: skip
-def transfer_leader(ctl: Session) -> None:
+def transfer_leader(ctl: CommandRun) -> None:
     """Move one leader. Clients notice a pause of some milliseconds."""
     name, node = ctl.arguments
     ctl.banner(f"Transferring the leader of queue '{name}' in vhost '{ctl.vhost}' to {node} ...")
@@ -88,13 +88,13 @@ def transfer_leader(ctl: Session) -> None:
         raise _queue_error(ctl, name, error) from None
 
 
-def _queue_error(ctl: Session, name: str, error: HttpError) -> CtlError:
+def _queue_error(ctl: CommandRun, name: str, error: HttpError) -> CtlError:
     return no_such("Queue", name, ctl.vhost, UNAVAILABLE) if error.status == 404 else error
 
 
 @command("peek", "[--vhost <vhost>] <queue> <position>", "Shows the message at a position of a "
          "quorum queue without removing it", QUEUES)  # fmt: skip
-def peek(ctl: Session) -> None:
+def peek(ctl: CommandRun) -> None:
     """Show the message at a position, from 1, in the order of delivery."""
     name, position = ctl.arguments
     if not position.isdigit() or not int(position):
@@ -107,7 +107,7 @@ def peek(ctl: Session) -> None:
     ctl.rows([tuple(shown.values())], tuple(shown), default="pretty_table")
 
 
-def _peek_error(ctl: Session, error: HttpError) -> CtlError:
+def _peek_error(ctl: CommandRun, error: HttpError) -> CtlError:
     texts = {
         "not_found": f"Target queue was not found in virtual host '{ctl.vhost}'",
         "no_message_at_pos": "Target queue does not have a message at that position",
@@ -119,7 +119,7 @@ def _peek_error(ctl: Session, error: HttpError) -> CtlError:
 
 @command("reclaim_quorum_memory", "[--vhost <vhost>] <quorum queue>", "Writes snapshots of a "
          "quorum queue on all its nodes, which frees space of their logs", QUEUES)  # fmt: skip
-def reclaim_quorum_memory(ctl: Session) -> None:
+def reclaim_quorum_memory(ctl: CommandRun) -> None:
     """Free the space of entries that a snapshot of the queue replaces."""
     name = ctl.argument(0)
     ctl.banner(f"Will flush Raft WAL of quorum queue {name} ...")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import DATA_ERROR, failure
 from leveret.mgmt.ctl.vhosts import parse_json
 
@@ -21,7 +21,7 @@ LISTED = ("kind", "vhost", "name", "reason")
 @command("set_schema_replication_upstream_endpoints", "<setting>",
          "Makes this cluster the standby of an upstream: a JSON object with endpoints, username "
          "and password", STANDBY)  # fmt: skip
-def set_schema_replication_upstream_endpoints(ctl: Session) -> None:
+def set_schema_replication_upstream_endpoints(ctl: CommandRun) -> None:
     """Follow an upstream from now on."""
     body = parse_json(ctl.argument(0))
     ctl.banner(f"Setting the upstream of schema replication on node {ctl.node} ...")
@@ -29,27 +29,27 @@ def set_schema_replication_upstream_endpoints(ctl: Session) -> None:
 
 
 @command("clear_schema_replication", "", "Stops following the upstream, and forgets it", STANDBY)
-def clear_schema_replication(ctl: Session) -> None:
+def clear_schema_replication(ctl: CommandRun) -> None:
     """Delete the setting."""
     ctl.banner(f"Clearing schema replication on node {ctl.node} ...")
     _ask(ctl, lambda: ctl.client.delete(ROUTE))
 
 
 @command("enable_schema_replication", "", "Follows the upstream again", STANDBY)
-def enable_schema_replication(ctl: Session) -> None:
+def enable_schema_replication(ctl: CommandRun) -> None:
     """End what `disable_schema_replication` began."""
     _act(ctl, "enable", "Enabling schema replication")
 
 
 @command("disable_schema_replication", "", "Stops following the upstream until it is enabled",
          STANDBY)  # fmt: skip
-def disable_schema_replication(ctl: Session) -> None:
+def disable_schema_replication(ctl: CommandRun) -> None:
     """Stay a standby, and leave the definitions as they are."""
     _act(ctl, "disable", "Disabling schema replication")
 
 
 @command("restart_schema_replication", "", "Reconnects to the upstream, and syncs now", STANDBY)
-def restart_schema_replication(ctl: Session) -> None:
+def restart_schema_replication(ctl: CommandRun) -> None:
     """Sync now."""
     _act(ctl, "restart", "Restarting schema replication")
 
@@ -57,7 +57,7 @@ def restart_schema_replication(ctl: Session) -> None:
 @command("accept_schema_replication", "",
          "Follows the upstream although it lacks most definitions of this cluster",
          STANDBY)  # fmt: skip
-def accept_schema_replication(ctl: Session) -> None:
+def accept_schema_replication(ctl: CommandRun) -> None:
     """Continue a sync that is held."""
     _act(ctl, "accept", "Accepting an upstream that lacks most definitions")
 
@@ -65,17 +65,17 @@ def accept_schema_replication(ctl: Session) -> None:
 @command("promote_warm_standby", "",
          "Ends following the upstream, and starts shovels and federation links",
          STANDBY)  # fmt: skip
-def promote_warm_standby(ctl: Session) -> None:
+def promote_warm_standby(ctl: CommandRun) -> None:
     """Make the standby a cluster of its own."""
     _act(ctl, "promote", "Promoting the standby")
 
 
-def _act(ctl: Session, action: str, doing: str) -> None:
+def _act(ctl: CommandRun, action: str, doing: str) -> None:
     ctl.banner(f"{doing} on node {ctl.node} ...")
     _ask(ctl, lambda: ctl.client.post(ROUTE, action))
 
 
-def _ask(ctl: Session, request: Any) -> None:
+def _ask(ctl: CommandRun, request: Any) -> None:
     try:
         request()
     except HttpError as error:
@@ -85,7 +85,7 @@ def _ask(ctl: Session, request: Any) -> None:
 
 
 @command("schema_replication_status", "", "Displays the state of schema replication", STANDBY)
-def schema_replication_status(ctl: Session) -> None:
+def schema_replication_status(ctl: CommandRun) -> None:
     """Show the upstream, and the state of the last sync."""
     ctl.banner(f"Schema replication status on node {ctl.node}")
     found = ctl.client.get(ROUTE)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import DATA_ERROR, failure
 from leveret.mgmt.ctl.formatters import padded_time
 
@@ -21,7 +21,7 @@ COLUMNS = {
 
 
 @command("shovel_status", "", "Displays status of Shovel on a node", SHOVELS)
-def shovel_status(ctl: Session) -> None:
+def shovel_status(ctl: CommandRun) -> None:
     """Show all shovels of the cluster."""
     ctl.banner(f"Shovel status on node {ctl.node}")
     found = ctl.client.get("shovels")
@@ -34,7 +34,7 @@ def _cell(shovel: dict[str, Any], field: str) -> str:
 
 
 @command("restart_shovel", "[--vhost <vhost>] <name>", "Restarts a dynamic Shovel", SHOVELS)
-def restart_shovel(ctl: Session) -> None:
+def restart_shovel(ctl: CommandRun) -> None:
     """Have a shovel reconnect."""
     name = ctl.argument(0)
     ctl.banner(f"Restarting dynamic Shovel {name} in virtual host {ctl.vhost} on node {ctl.node}")
@@ -42,14 +42,14 @@ def restart_shovel(ctl: Session) -> None:
 
 
 @command("delete_shovel", "[--vhost <vhost>] <name>", "Deletes a Shovel", SHOVELS)
-def delete_shovel(ctl: Session) -> None:
+def delete_shovel(ctl: CommandRun) -> None:
     """Delete the parameter of a shovel, which ends it."""
     name = ctl.argument(0)
     ctl.banner(f"Deleting shovel {name} in vhost {ctl.vhost}")
     _delete(ctl, name)
 
 
-def _delete(ctl: Session, name: str, *action: str) -> None:
+def _delete(ctl: CommandRun, name: str, *action: str) -> None:
     try:
         ctl.client.delete("shovels", "vhost", ctl.vhost, name, *action)
     except HttpError as error:

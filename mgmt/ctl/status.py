@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from leveret.mgmt.ctl.command import NODE, Session, command
+from leveret.mgmt.ctl.command import NODE, CommandRun, command
 from leveret.mgmt.ctl.emphasis import heading
 from leveret.mgmt.ctl.errors import CtlError, UsageError
 from leveret.mgmt.ctl.formatters import UNITS, amount, json_text
@@ -16,7 +16,7 @@ CONFIGURATION = "Configuration and Environment"
 ALARMS = {"memory": "Memory alarm", "disk": "Free disk space alarm"}
 
 
-def node_status(ctl: Session) -> dict[str, Any]:
+def node_status(ctl: CommandRun) -> dict[str, Any]:
     """Get the node's status over the control socket."""
     ctl.require_local()
     found: dict[str, Any] = ctl.client.get("node", "status")
@@ -34,7 +34,7 @@ def alarm_line(resource: str, node: str) -> str:
     return f"{ALARMS.get(resource, resource)} on node {node}"
 
 
-def unit_of(ctl: Session, default: str = "gb") -> str:
+def unit_of(ctl: CommandRun, default: str = "gb") -> str:
     """Return the value of `--unit`. Raises UsageError."""
     unit = str(ctl.options.get("unit") or default)
     if unit.lower() not in UNITS:
@@ -43,7 +43,7 @@ def unit_of(ctl: Session, default: str = "gb") -> str:
 
 
 @command("status", "[--unit <unit>]", "Displays status of a node", OBSERVE, "unit=")
-def status(ctl: Session) -> None:
+def status(ctl: CommandRun) -> None:
     """Show the status of the node."""
     unit = unit_of(ctl)
     ctl.banner(f"Status of node {ctl.node} ...")
@@ -136,7 +136,7 @@ def listener_lines(found: dict[str, Any]) -> Iterator[str]:
 
 
 @command("cluster_status", "", "Displays the nodes of the cluster", CLUSTER)
-def cluster_status(ctl: Session) -> None:
+def cluster_status(ctl: CommandRun) -> None:
     """Show the cluster, with the status that each running node reports."""
     ctl.require_local()
     node = ctl.node
@@ -197,7 +197,7 @@ def _cluster_lines(
 
 @command("environment", "", "Displays the name and the value of every setting", CONFIGURATION,
          needs=NODE)  # fmt: skip
-def environment(ctl: Session) -> None:
+def environment(ctl: CommandRun) -> None:
     """Show every setting."""
     ctl.require_local()
     ctl.banner(f"Application environment of node {ctl.node} ...")
@@ -219,7 +219,7 @@ PER_VHOST = (
 
 @command("report", "", "Displays all information about the node, for a question or a bug "
          "report", OBSERVE)  # fmt: skip
-def report(ctl: Session) -> None:
+def report(ctl: CommandRun) -> None:
     """Print everything. A part that fails is reported, and the others follow."""
     ctl.require_local()
     ctl.out(f"Reporting server status of node {ctl.node} ...\n")
@@ -228,7 +228,7 @@ def report(ctl: Session) -> None:
     for name in REPORTED:
         for vhost in vhosts if name in PER_VHOST else ["/"]:
             options = {"vhost": vhost}
-            inner = Session(commands[name], [], options, ctl.connection, ctl.print_line)
+            inner = CommandRun(commands[name], [], options, ctl.connection, ctl.print_line)
             try:
                 commands[name].run(inner)
             except CtlError as error:

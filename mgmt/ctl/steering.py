@@ -3,14 +3,14 @@
 import time
 
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import UNAVAILABLE, USAGE, CtlError, failure, no_such
 
 QUEUES, OPERATIONS = "Queues", "Operations"
 
 
 @command("purge_queue", "<queue>", "Removes the ready messages of a queue", QUEUES)
-def purge_queue(ctl: Session) -> None:
+def purge_queue(ctl: CommandRun) -> None:
     """Purge a queue."""
     name = ctl.argument(0)
     ctl.banner(f"Purging queue '{name}' in vhost '{ctl.vhost}' ...")
@@ -20,14 +20,14 @@ def purge_queue(ctl: Session) -> None:
         raise _queue_error(ctl, name, error) from None
 
 
-def _queue_error(ctl: Session, name: str, error: HttpError, code: int = UNAVAILABLE) -> CtlError:
+def _queue_error(ctl: CommandRun, name: str, error: HttpError, code: int = UNAVAILABLE) -> CtlError:
     """Return the error for a request about a queue."""
     return no_such("Queue", name, ctl.vhost, code) if error.status == 404 else error
 
 
 @command("delete_queue", "<queue_name> [--if-empty|-e] [--if-unused|-u]", "Deletes a queue",
          QUEUES, "if-empty|e", "if-unused|u")  # fmt: skip
-def delete_queue(ctl: Session) -> None:
+def delete_queue(ctl: CommandRun) -> None:
     """Delete a queue, and print its number of ready messages."""
     name = ctl.argument(0)
     where = f"Queue '{name}' in vhost '{ctl.vhost}'"
@@ -53,7 +53,7 @@ def delete_queue(ctl: Session) -> None:
 @command("close_connection", "<connection pid> <explanation>",
          "Closes the connection that list_connections shows with this pid or name",
          OPERATIONS)  # fmt: skip
-def close_connection(ctl: Session) -> None:
+def close_connection(ctl: CommandRun) -> None:
     """Close one connection. An unknown pid is not an error: the connection has been closed."""
     wanted, reason = ctl.arguments
     ctl.banner(f"Closing connection {wanted}, reason: {reason}...")
@@ -63,14 +63,14 @@ def close_connection(ctl: Session) -> None:
         raise failure(f"there is no connection '{wanted}': see list_connections")
 
 
-def _named_by(ctl: Session, pid: str) -> str:
+def _named_by(ctl: CommandRun, pid: str) -> str:
     """Return the name of the connection that list_connections shows with this pid."""
     for node in ctl.client.get("nodes", columns="name"):
         pid = pid.removeprefix(f"{node['name']}.")
     return pid.replace("->", " -> ")
 
 
-def _close(ctl: Session, name: str, reason: str) -> bool:
+def _close(ctl: CommandRun, name: str, reason: str) -> bool:
     """Close a connection, and return whether it existed."""
     try:
         ctl.client.delete("connections", name, headers={"X-Reason": reason})
@@ -81,7 +81,7 @@ def _close(ctl: Session, name: str, reason: str) -> bool:
     return True
 
 
-def _close_all(ctl: Session, vhost: str | None, user: str | None, reason: str) -> int:
+def _close_all(ctl: CommandRun, vhost: str | None, user: str | None, reason: str) -> int:
     limit = ctl.options.get("limit", 0)
     delay_ms = ctl.options.get("per_connection_delay", 0)
     if not delay_ms and ctl.client.is_local:
@@ -103,7 +103,7 @@ def _close_all(ctl: Session, vhost: str | None, user: str | None, reason: str) -
          "[--per-connection-delay <delay>] <explanation>",
          "Closes all connections to a virtual host, or to the node", OPERATIONS, "global",
          "limit=#", "per-connection-delay=#")  # fmt: skip
-def close_all_connections(ctl: Session) -> None:
+def close_all_connections(ctl: CommandRun) -> None:
     """Close the connections to a virtual host, or all."""
     reason, limit = ctl.argument(0), ctl.options.get("limit", 0)
     is_global = ctl.options.get("global")
@@ -117,7 +117,7 @@ def close_all_connections(ctl: Session) -> None:
 
 @command("close_all_user_connections", "<username> <explanation>",
          "Closes all connections of a user", OPERATIONS)  # fmt: skip
-def close_all_user_connections(ctl: Session) -> None:
+def close_all_user_connections(ctl: CommandRun) -> None:
     """Close the connections of a user."""
     user, reason = ctl.arguments
     ctl.banner(f"Closing connections of user {user}, reason: {reason}...")
@@ -129,7 +129,7 @@ def close_all_user_connections(ctl: Session) -> None:
 
 @command("suspend_listeners", "", "Stops accepting AMQP connections; open ones stay",
          OPERATIONS)  # fmt: skip
-def suspend_listeners(ctl: Session) -> None:
+def suspend_listeners(ctl: CommandRun) -> None:
     """Stop accepting clients."""
     ctl.require_local()
     ctl.banner(
@@ -140,7 +140,7 @@ def suspend_listeners(ctl: Session) -> None:
 
 
 @command("resume_listeners", "", "Accepts AMQP connections again", OPERATIONS)
-def resume_listeners(ctl: Session) -> None:
+def resume_listeners(ctl: CommandRun) -> None:
     """Accept clients again."""
     ctl.require_local()
     ctl.banner(
@@ -152,7 +152,7 @@ def resume_listeners(ctl: Session) -> None:
 
 @command("drain", "", "Prepares the node for a stop: closes all connections and accepts no new "
          "ones, until revive", OPERATIONS)  # fmt: skip
-def drain(ctl: Session) -> None:
+def drain(ctl: CommandRun) -> None:
     """Close all connections and stop accepting clients."""
     ctl.require_local()
     ctl.banner(f"Will put node {ctl.node} into maintenance mode. The node will no longer serve "
@@ -161,7 +161,7 @@ def drain(ctl: Session) -> None:
 
 
 @command("revive", "", "Ends the maintenance mode that drain began", OPERATIONS)
-def revive(ctl: Session) -> None:
+def revive(ctl: CommandRun) -> None:
     """Accept clients again."""
     ctl.require_local()
     ctl.banner(f"Will put node {ctl.node} back into regular operating mode. "
@@ -171,7 +171,7 @@ def revive(ctl: Session) -> None:
 
 
 @command("force_gc", "", "Runs the garbage collector of the node", OPERATIONS)
-def force_gc(ctl: Session) -> None:
+def force_gc(ctl: CommandRun) -> None:
     """Run the garbage collector."""
     ctl.require_local()
     ctl.banner(f"Will ask all processes on node {ctl.node} to schedule a full sweep GC")

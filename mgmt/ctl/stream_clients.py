@@ -6,7 +6,7 @@ A column has the name that RabbitMQ's tool gives it; the second table has the fi
 from typing import Any
 
 from leveret.mgmt.ctl.amqp_tables import AmqpTable
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.listing import LISTS, pid
 from leveret.mgmt.ctl.vhosts import check_columns
 
@@ -34,7 +34,7 @@ CONSUMERS = {
 
 @command("list_stream_connections", "[--no-table-headers] [<column> ...]",
          "Lists stream connections", LISTS, columns=tuple(CONNECTIONS))  # fmt: skip
-def list_stream_connections(ctl: Session) -> None:
+def list_stream_connections(ctl: CommandRun) -> None:
     """List the connections of all nodes."""
     ctl.banner("Listing stream connections ...")
     columns = check_columns(ctl.arguments, tuple(CONNECTIONS)) or ["conn_name"]
@@ -44,7 +44,7 @@ def list_stream_connections(ctl: Session) -> None:
 @command("list_stream_publishers", "[--vhost <vhost>] [--no-table-headers] [<column> ...]",
          "Lists all stream publishers for a vhost", LISTS,
          columns=tuple(PUBLISHERS))  # fmt: skip
-def list_stream_publishers(ctl: Session) -> None:
+def list_stream_publishers(ctl: CommandRun) -> None:
     """List the publishers in a virtual host."""
     ctl.banner(f"Listing stream publishers in vhost {ctl.vhost} ...")
     columns = check_columns(ctl.arguments, tuple(PUBLISHERS)) or list(PUBLISHERS)
@@ -54,14 +54,14 @@ def list_stream_publishers(ctl: Session) -> None:
 @command("list_stream_consumers", "[--vhost <vhost>] [--no-table-headers] [<column> ...]",
          "Lists all stream consumers for a vhost", LISTS,
          columns=tuple(CONSUMERS))  # fmt: skip
-def list_stream_consumers(ctl: Session) -> None:
+def list_stream_consumers(ctl: CommandRun) -> None:
     """List the consumers in a virtual host."""
     ctl.banner(f"Listing stream consumers in vhost {ctl.vhost} ...")
     columns = check_columns(ctl.arguments, tuple(CONSUMERS)) or list(CONSUMERS)
     _show(ctl, CONSUMERS, columns, "stream", "consumers", ctl.vhost)
 
 
-def _show(ctl: Session, fields: dict[str, str], columns: list[str], *path: str) -> None:
+def _show(ctl: CommandRun, fields: dict[str, str], columns: list[str], *path: str) -> None:
     rows = ctl.client.rows(*path, tables="typed")
     ctl.rows(([_cell(name, row[fields[name]]) for name in columns] for row in rows), columns)
 

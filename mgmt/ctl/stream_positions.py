@@ -4,7 +4,7 @@ import time
 from typing import Any, Final
 
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import UNAVAILABLE, USAGE, CtlError, failure
 
 QUEUES: Final = "Queues"
@@ -14,7 +14,7 @@ PROGRESS_SECONDS: Final = 5.0
 @command("copy_stream", "[--vhost <vhost>] <stream> --from <time|offset> [--to <time|offset>] "
          "--queue <queue>", "Copies the messages of a stream between two times or offsets to a "
          "queue", QUEUES, "from=", "to=", "queue=", counts=(1, 1))  # fmt: skip
-def copy_stream(ctl: Session) -> None:
+def copy_stream(ctl: CommandRun) -> None:
     """Copy part after part, and show how far that is."""
     stream, queue = ctl.argument(0), ctl.options.get("queue")
     start = ctl.options.get("from")
@@ -33,7 +33,7 @@ def copy_stream(ctl: Session) -> None:
     ctl.say(said, **done)
 
 
-def _copy(ctl: Session, stream: str, asked: dict[str, Any]) -> dict[str, int]:
+def _copy(ctl: CommandRun, stream: str, asked: dict[str, Any]) -> dict[str, int]:
     """Copy all parts. The offsets of the first part are those of the whole copy."""
     copied, first, end = 0, -1, -1
     shown_at = time.monotonic()
@@ -67,7 +67,7 @@ def _reason(error: CtlError) -> str:
 @command("reset_stream_offset", "[--vhost <vhost>] <stream> <name> --to <time|offset>",
          "Stores an offset under a consumer's name, so that it goes on with the message there",
          QUEUES, "to=", counts=(2, 2))  # fmt: skip
-def reset_stream_offset(ctl: Session) -> None:
+def reset_stream_offset(ctl: CommandRun) -> None:
     """Set the offset that a consumer of the stream protocol has stored."""
     stream, name = ctl.argument(0), ctl.argument(1)
     to = ctl.options.get("to")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import failure
 from leveret.mgmt.ctl.quorum_queues import NOT_FOUND, remarks
 
@@ -15,7 +15,7 @@ _COLUMNS = ("role", "node", "state", "log_index", "commit_index")
 
 @command("add_replica", "[--vhost <vhost>] <stream> <node>",
          "Adds a replica of a stream on a node", QUEUES, counts=(2, 2))  # fmt: skip
-def add_replica(ctl: Session) -> None:
+def add_replica(ctl: CommandRun) -> None:
     """Add a replica, and wait until the stream has it. It catches up while the stream is in use."""
     stream, node = ctl.arguments
     ctl.banner(f"Adding a replica for queue {stream} on node {node}...")
@@ -24,14 +24,14 @@ def add_replica(ctl: Session) -> None:
 
 @command("delete_replica", "[--vhost <vhost>] <stream> <node>",
          "Removes the replica of a stream on a node", QUEUES, counts=(2, 2))  # fmt: skip
-def delete_replica(ctl: Session) -> None:
+def delete_replica(ctl: CommandRun) -> None:
     """Remove a replica, and wait until the stream is without it."""
     stream, node = ctl.arguments
     ctl.banner(f"Removing a replica of queue {stream} on node {node}...")
     _change(ctl, ctl.client.delete, stream, "delete", node)
 
 
-def _change(ctl: Session, send: Callable[..., Any], stream: str, change: str, node: str) -> None:
+def _change(ctl: CommandRun, send: Callable[..., Any], stream: str, change: str, node: str) -> None:
     ctl.take_time()
     try:
         send("queues", "stream", ctl.vhost, stream, "replicas", change, body={"node": node})
@@ -40,7 +40,7 @@ def _change(ctl: Session, send: Callable[..., Any], stream: str, change: str, no
 
 
 @command("stream_status", "[--vhost <vhost>] <stream>", "Shows the replicas of a stream", QUEUES)
-def stream_status(ctl: Session) -> None:
+def stream_status(ctl: CommandRun) -> None:
     """Show the replicas, then those that lag, and why there is no leader."""
     name = ctl.argument(0)
     ctl.banner(f"Status of stream {name} on node {ctl.node} ...")

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import UNAVAILABLE, failure
 
 QUEUES: Final = "Queues"
@@ -27,7 +27,7 @@ _ARGUMENTS: Final = {
          "partitions=#", "binding-keys=", "max-age=", "max-length-bytes=#",
          "stream-max-segment-size-bytes=#", "leader-locator=",
          "initial-cluster-size=#")  # fmt: skip
-def add_super_stream(ctl: Session) -> None:
+def add_super_stream(ctl: CommandRun) -> None:
     """Declare a super stream. A stream has the name of the super stream, and its key."""
     name = ctl.argument(0)
     ctl.banner(f"Adding a super stream {name} ...")
@@ -43,7 +43,7 @@ def add_super_stream(ctl: Session) -> None:
 
 @command("delete_super_stream", "[--vhost <vhost>] <name>",
          "Deletes a super stream: its exchange and its streams", QUEUES)  # fmt: skip
-def delete_super_stream(ctl: Session) -> None:
+def delete_super_stream(ctl: CommandRun) -> None:
     """Delete a super stream, with all of its messages."""
     name = ctl.argument(0)
     ctl.banner(f"Deleting super stream {name} ...")

@@ -6,7 +6,7 @@ commands need no name, as trace_on and trace_off of the firehose.
 
 from typing import Any
 
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import DATA_ERROR, bad_argument, failure
 from leveret.mgmt.ctl.users import require_vhost
 
@@ -19,7 +19,7 @@ WHERE = (
 )
 
 
-def _log_of(ctl: Session) -> dict[str, Any] | None:
+def _log_of(ctl: CommandRun) -> dict[str, Any] | None:
     """Return the running log of the virtual host. Raises CtlError if there is no such vhost."""
     require_vhost(ctl, ctl.vhost)
     traces = ctl.client.get("traces", ctl.vhost)
@@ -29,7 +29,7 @@ def _log_of(ctl: Session) -> dict[str, Any] | None:
 @command("trace_log_on", "[--vhost <vhost>] [--pattern <pattern>] [--sample <number>] "
          "[--with-payloads]", "Switches the trace log of a virtual host on, for 'leveret analyze'",
          VHOSTS, "pattern=", "sample=#", "with-payloads")  # fmt: skip
-def trace_log_on(ctl: Session) -> None:
+def trace_log_on(ctl: CommandRun) -> None:
     """Begin a trace log."""
     sample = ctl.options.get("sample", 1)
     if sample < 1:
@@ -53,7 +53,7 @@ def trace_log_on(ctl: Session) -> None:
 
 @command("trace_log_off", "[--vhost <vhost>]", "Switches the trace log of a virtual host off; its "
          "files stay", VHOSTS)  # fmt: skip
-def trace_log_off(ctl: Session) -> None:
+def trace_log_off(ctl: CommandRun) -> None:
     """End the trace log."""
     ctl.banner(f'Stopping the trace log of vhost "{ctl.vhost}" ...')
     running = _log_of(ctl)
@@ -65,7 +65,7 @@ def trace_log_off(ctl: Session) -> None:
 
 
 @command("list_trace_logs", "[--no-table-headers]", "Lists the trace logs that are on", VHOSTS)
-def list_trace_logs(ctl: Session) -> None:
+def list_trace_logs(ctl: CommandRun) -> None:
     """List running trace logs, with the records that they have written and lost."""
     ctl.banner("Listing trace logs ...")
     found = [trace for trace in ctl.client.get("traces") if trace["format"] == LOG]

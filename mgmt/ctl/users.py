@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import NOTHING, Session, command
+from leveret.mgmt.ctl.command import NOTHING, CommandRun, command
 from leveret.mgmt.ctl.errors import (
     DATA_ERROR,
     NO_USER,
@@ -28,7 +28,7 @@ DONE = (
 )
 
 
-def find_user(ctl: Session, name: str, code: int = UNAVAILABLE) -> dict[str, Any]:
+def find_user(ctl: CommandRun, name: str, code: int = UNAVAILABLE) -> dict[str, Any]:
     """Get a user. Raises CtlError with rabbitmqctl's exit code for the command."""
     try:
         found: dict[str, Any] = ctl.client.get("users", name)
@@ -39,7 +39,7 @@ def find_user(ctl: Session, name: str, code: int = UNAVAILABLE) -> dict[str, Any
     return found
 
 
-def require_vhost(ctl: Session, name: str, *, code: int = 0) -> None:
+def require_vhost(ctl: CommandRun, name: str, *, code: int = 0) -> None:
     """Raise CtlError unless the virtual host exists. code: a special exit code of the command."""
     try:
         ctl.client.get("vhosts", name)
@@ -51,7 +51,7 @@ def require_vhost(ctl: Session, name: str, *, code: int = 0) -> None:
         raise no_such_vhost(name) from None
 
 
-def _password(ctl: Session, place: int, prompt: str = "Password: ") -> str:
+def _password(ctl: CommandRun, place: int, prompt: str = "Password: ") -> str:
     """Return the password, from arguments, terminal or pipe. Raises CtlError if empty."""
     if place < len(ctl.arguments):
         return ctl.arguments[place]
@@ -68,7 +68,7 @@ def _password(ctl: Session, place: int, prompt: str = "Password: ") -> str:
 @command("add_user", "<username> [<password>] [<password_hash> --pre-hashed-password]",
          "Creates a user without permissions", USERS, "pre-hashed-password",
          counts=(1, 2))  # fmt: skip
-def add_user(ctl: Session) -> None:
+def add_user(ctl: CommandRun) -> None:
     """Add a user without tags."""
     name, is_hashed = ctl.argument(0), bool(ctl.options.get("pre_hashed_password"))
     if not name and len(ctl.arguments) > 1:
@@ -99,7 +99,7 @@ def _check_hash(text: str) -> None:
 
 
 @command("delete_user", "<username>", "Removes a user", USERS)
-def delete_user(ctl: Session) -> None:
+def delete_user(ctl: CommandRun) -> None:
     """Delete a user."""
     name = ctl.argument(0)
     ctl.banner(f'Deleting user "{name}" ...')
@@ -115,7 +115,7 @@ def delete_user(ctl: Session) -> None:
 
 @command("change_password", "<username> <password>", "Changes the user password", USERS,
          counts=(1, 2))  # fmt: skip
-def change_password(ctl: Session) -> None:
+def change_password(ctl: CommandRun) -> None:
     """Set a password; an empty one removes it, like clear_password."""
     name = ctl.argument(0)
     ctl.banner(f'Changing password for user "{name}" ...')
@@ -127,7 +127,7 @@ def change_password(ctl: Session) -> None:
 
 @command("clear_password", "<username>", "Removes a user's password, which disables logins "
          "with a password", USERS)  # fmt: skip
-def clear_password(ctl: Session) -> None:
+def clear_password(ctl: CommandRun) -> None:
     """Remove a user's password."""
     name = ctl.argument(0)
     ctl.banner(f'Clearing password for user "{name}" ...')
@@ -137,7 +137,7 @@ def clear_password(ctl: Session) -> None:
 
 @command("authenticate_user", "<username> <password>", "Checks a user's password; fails if it "
          "is wrong", USERS, counts=(1, 2))  # fmt: skip
-def authenticate_user(ctl: Session) -> None:
+def authenticate_user(ctl: CommandRun) -> None:
     """Check a password."""
     ctl.require_local()
     name = ctl.argument(0)
@@ -156,7 +156,7 @@ def authenticate_user(ctl: Session) -> None:
 
 
 @command("set_user_tags", "<username> <tag> [...]", "Sets user tags", USERS, counts=(1, None))
-def set_user_tags(ctl: Session) -> None:
+def set_user_tags(ctl: CommandRun) -> None:
     """Replace the tags of a user."""
     name, tags = ctl.argument(0), ctl.arguments[1:]
     ctl.banner(f'Setting tags for user "{name}" to [{", ".join(tags)}] ...')
@@ -166,7 +166,7 @@ def set_user_tags(ctl: Session) -> None:
 
 
 @command("list_users", "[--no-table-headers]", "Lists users and their tags", USERS)
-def list_users(ctl: Session) -> None:
+def list_users(ctl: CommandRun) -> None:
     """List all users."""
     ctl.banner("Listing users ...")
     rows = [(user["name"], user["tags"]) for user in ctl.client.get("users")]
@@ -175,7 +175,7 @@ def list_users(ctl: Session) -> None:
 
 @command("hash_password", "<cleartext_password>", "Hashes a password for definitions",
          USERS, needs=NOTHING, counts=(0, 1))  # fmt: skip
-def hash_password(ctl: Session) -> None:
+def hash_password(ctl: CommandRun) -> None:
     """Hash a password: a salt of four bytes, and SHA-256 of the salt and the password."""
     shown = f"password {ctl.argument(0)}" if ctl.arguments else "provided password"
     ctl.banner(f"Will hash {shown}")
@@ -187,7 +187,7 @@ def hash_password(ctl: Session) -> None:
 # Permissions
 
 
-def _require(ctl: Session, user: str) -> None:
+def _require(ctl: CommandRun, user: str) -> None:
     """Raise CtlError unless the user and the virtual host exist."""
     try:
         ctl.client.get("users", user)
@@ -200,7 +200,7 @@ def _require(ctl: Session, user: str) -> None:
 
 @command("set_permissions", "[--vhost <vhost>] <username> <conf> <write> <read>",
          "Sets user permissions for a vhost", ACCESS)  # fmt: skip
-def set_permissions(ctl: Session) -> None:
+def set_permissions(ctl: CommandRun) -> None:
     """Set permissions for one virtual host."""
     name, configure, write, read = ctl.arguments
     ctl.banner(f'Setting permissions for user "{name}" in vhost "{ctl.vhost}" ...')
@@ -211,7 +211,7 @@ def set_permissions(ctl: Session) -> None:
 
 @command("set_permissions_globally", "<username> <conf> <write> <read>",
          "Sets user permissions for all virtual hosts", ACCESS)  # fmt: skip
-def set_permissions_globally(ctl: Session) -> None:
+def set_permissions_globally(ctl: CommandRun) -> None:
     """Set permissions for every virtual host."""
     name, configure, write, read = ctl.arguments
     ctl.banner(f'Setting permissions for user "{name}" in all virtual hosts ...')
@@ -221,7 +221,7 @@ def set_permissions_globally(ctl: Session) -> None:
         ctl.client.put("permissions", vhost["name"], name, body=body)
 
 
-def _delete_if_there(ctl: Session, *path: str) -> None:
+def _delete_if_there(ctl: CommandRun, *path: str) -> None:
     try:
         ctl.client.delete(*path)
     except HttpError as error:
@@ -231,7 +231,7 @@ def _delete_if_there(ctl: Session, *path: str) -> None:
 
 @command("clear_permissions", "[--vhost <vhost>] <username>",
          "Revokes user permissions for a vhost", ACCESS)  # fmt: skip
-def clear_permissions(ctl: Session) -> None:
+def clear_permissions(ctl: CommandRun) -> None:
     """Remove permissions for a virtual host."""
     name = ctl.argument(0)
     ctl.banner(f'Clearing permissions for user "{name}" in vhost "{ctl.vhost}" ...')
@@ -239,14 +239,14 @@ def clear_permissions(ctl: Session) -> None:
     _delete_if_there(ctl, "permissions", ctl.vhost, name)
 
 
-def _list(ctl: Session, columns: tuple[str, ...], *path: str) -> None:
+def _list(ctl: CommandRun, columns: tuple[str, ...], *path: str) -> None:
     rows = [[row[name] for name in columns] for row in ctl.client.get(*path)]
     ctl.rows(rows, columns, empty_line=True)
 
 
 @command("list_permissions", "[--vhost <vhost>] [--no-table-headers]",
          "Lists user permissions in a virtual host", ACCESS)  # fmt: skip
-def list_permissions(ctl: Session) -> None:
+def list_permissions(ctl: CommandRun) -> None:
     """List permissions of a virtual host."""
     ctl.banner(f'Listing permissions for vhost "{ctl.vhost}" ...')
     require_vhost(ctl, ctl.vhost)
@@ -255,7 +255,7 @@ def list_permissions(ctl: Session) -> None:
 
 @command("list_user_permissions", "[--no-table-headers] <username>",
          "Lists permissions of a user across all virtual hosts", ACCESS)  # fmt: skip
-def list_user_permissions(ctl: Session) -> None:
+def list_user_permissions(ctl: CommandRun) -> None:
     """List permissions of a user."""
     name = ctl.argument(0)
     ctl.banner(f'Listing permissions for user "{name}" ...')
@@ -265,7 +265,7 @@ def list_user_permissions(ctl: Session) -> None:
 
 @command("set_topic_permissions", "[--vhost <vhost>] <username> <exchange> <write> <read>",
          "Sets user topic permissions for an exchange", ACCESS)  # fmt: skip
-def set_topic_permissions(ctl: Session) -> None:
+def set_topic_permissions(ctl: CommandRun) -> None:
     """Set permissions on routing keys of a topic exchange."""
     name, exchange, write, read = ctl.arguments
     ctl.banner(
@@ -278,7 +278,7 @@ def set_topic_permissions(ctl: Session) -> None:
 
 @command("clear_topic_permissions", "[--vhost <vhost>] <username> [<exchange>]",
          "Clears user topic permissions for a vhost or exchange", ACCESS)  # fmt: skip
-def clear_topic_permissions(ctl: Session) -> None:
+def clear_topic_permissions(ctl: CommandRun) -> None:
     """Remove topic permissions."""
     name, exchange = ctl.argument(0), ctl.argument(1)
     where = f' on "{exchange}"' if exchange else ""
@@ -290,7 +290,7 @@ def clear_topic_permissions(ctl: Session) -> None:
 
 @command("list_topic_permissions", "[--vhost <vhost>] [--no-table-headers]",
          "Lists topic permissions in a virtual host", ACCESS)  # fmt: skip
-def list_topic_permissions(ctl: Session) -> None:
+def list_topic_permissions(ctl: CommandRun) -> None:
     """List topic permissions of a virtual host."""
     ctl.banner(f'Listing topic permissions for vhost "{ctl.vhost}" ...')
     require_vhost(ctl, ctl.vhost)
@@ -299,7 +299,7 @@ def list_topic_permissions(ctl: Session) -> None:
 
 @command("list_user_topic_permissions", "[--no-table-headers] <username>",
          "Lists user topic permissions", ACCESS)  # fmt: skip
-def list_user_topic_permissions(ctl: Session) -> None:
+def list_user_topic_permissions(ctl: CommandRun) -> None:
     """List topic permissions of a user."""
     name = ctl.argument(0)
     ctl.banner(f'Listing topic permissions for user "{name}" ...')

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.command import Session, command
+from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import (
     DATA_ERROR,
     SOFTWARE,
@@ -28,7 +28,7 @@ QUEUE_TYPES = ("quorum", "stream", "classic")
 METADATA = ("description|d=", "tags=", "default-queue-type=")
 
 
-def _metadata(ctl: Session) -> dict[str, Any]:
+def _metadata(ctl: CommandRun) -> dict[str, Any]:
     keys = ("description", "tags", "default_queue_type")
     return {key: ctl.options[key] for key in keys if ctl.options.get(key) is not None}
 
@@ -36,7 +36,7 @@ def _metadata(ctl: Session) -> dict[str, Any]:
 @command("add_vhost", '<vhost> [--description <description> --tags "<tag1>,<tag2>,<...>" '
          "--default-queue-type <quorum|classic|stream>]", "Creates a virtual host", VHOSTS,
          *METADATA, counts=(1, 1))  # fmt: skip
-def add_vhost(ctl: Session) -> None:
+def add_vhost(ctl: CommandRun) -> None:
     """Add a virtual host; an existing one is not changed."""
     name, body = ctl.argument(0), _metadata(ctl)
     if not name:
@@ -52,7 +52,7 @@ def add_vhost(ctl: Session) -> None:
 
 
 @command("delete_vhost", "<vhost>", "Deletes a virtual host with everything in it", VHOSTS)
-def delete_vhost(ctl: Session) -> None:
+def delete_vhost(ctl: CommandRun) -> None:
     """Delete a virtual host with everything in it."""
     name = ctl.argument(0)
     ctl.banner(f'Deleting vhost "{name}" ...')
@@ -65,7 +65,7 @@ def delete_vhost(ctl: Session) -> None:
 
 @command("list_vhosts", "[--no-table-headers] [<column> ...]", "Lists virtual hosts", ACCESS,
          columns=VHOST_COLUMNS)  # fmt: skip
-def list_vhosts(ctl: Session) -> None:
+def list_vhosts(ctl: CommandRun) -> None:
     """List all virtual hosts."""
     columns = check_columns(ctl.arguments, VHOST_COLUMNS) or ["name"]
     ctl.banner("Listing vhosts ...")
@@ -87,7 +87,7 @@ def check_columns(wanted: list[str], known: tuple[str, ...]) -> list[str]:
 
 @command("set_vhost_tags", "<vhost> <tag> [...]", "Sets virtual host tags", VHOSTS,
          counts=(1, None))  # fmt: skip
-def set_vhost_tags(ctl: Session) -> None:
+def set_vhost_tags(ctl: CommandRun) -> None:
     """Set the tags of a virtual host."""
     name, tags = ctl.argument(0), ctl.arguments[1:]
     ctl.banner(f'Setting tags for virtual host "{name}" to [{", ".join(tags)}] ...')
@@ -95,7 +95,7 @@ def set_vhost_tags(ctl: Session) -> None:
     ctl.client.put("vhosts", name, body={"tags": tags})
 
 
-def _require_named(ctl: Session, name: str) -> None:
+def _require_named(ctl: CommandRun, name: str) -> None:
     try:
         ctl.client.get("vhosts", name)
     except HttpError as error:
@@ -108,7 +108,7 @@ def _require_named(ctl: Session, name: str) -> None:
          '<...>"] [--default-queue-type <quorum|classic|stream>]',
          "Changes a virtual host's description, tags and default queue type", VHOSTS, *METADATA,
          counts=(1, 1))  # fmt: skip
-def update_vhost_metadata(ctl: Session) -> None:
+def update_vhost_metadata(ctl: CommandRun) -> None:
     """Change the description, tags and default queue type of a virtual host."""
     name, body = ctl.argument(0), _metadata(ctl)
     if not body:
@@ -124,7 +124,7 @@ def update_vhost_metadata(ctl: Session) -> None:
 
 
 @command("restart_vhost", "[--vhost <vhost>]", "Restarts a failed virtual host", VHOSTS)
-def restart_vhost(ctl: Session) -> None:
+def restart_vhost(ctl: CommandRun) -> None:
     """Succeed: a virtual host is running as long as its node."""
     where = f"vhost '{ctl.vhost}' on node '{ctl.node}'"
     ctl.banner(f"Trying to restart {where} ...")
@@ -137,7 +137,7 @@ def restart_vhost(ctl: Session) -> None:
     ctl.say(f"V{where[1:].replace(' on', ' is already running on')}")
 
 
-def _trace(ctl: Session, *, is_on: bool) -> None:
+def _trace(ctl: CommandRun, *, is_on: bool) -> None:
     ctl.banner(f'{"Starting" if is_on else "Stopping"} tracing for vhost "{ctl.vhost}" ...')
     require_vhost(ctl, ctl.vhost)
     row = ctl.client.get("vhosts", ctl.vhost)
@@ -149,14 +149,14 @@ def _trace(ctl: Session, *, is_on: bool) -> None:
 
 @command("trace_on", "[--vhost <vhost>]", "Switches the firehose of a virtual host on",
          VHOSTS, counts=(0, None))  # fmt: skip
-def trace_on(ctl: Session) -> None:
+def trace_on(ctl: CommandRun) -> None:
     """Switch the firehose of a virtual host on."""
     _trace(ctl, is_on=True)
 
 
 @command("trace_off", "[--vhost <vhost>]", "Switches the firehose of a virtual host off", VHOSTS,
          counts=(0, None))  # fmt: skip
-def trace_off(ctl: Session) -> None:
+def trace_off(ctl: CommandRun) -> None:
     """Switch the firehose of a virtual host off."""
     _trace(ctl, is_on=False)
 
@@ -189,7 +189,7 @@ def _limits(text: str, known: tuple[str, ...], what: str) -> dict[str, int]:
 
 
 @command("set_vhost_limits", "[--vhost <vhost>] <definition>", "Sets virtual host limits", VHOSTS)
-def set_vhost_limits(ctl: Session) -> None:
+def set_vhost_limits(ctl: CommandRun) -> None:
     """Set limits of a virtual host."""
     definition = ctl.argument(0)
     limits = parse_vhost_limits(definition)
@@ -202,7 +202,7 @@ def parse_vhost_limits(text: str) -> dict[str, int]:
     return _limits(text, VHOST_LIMITS, "limits")
 
 
-def replace_vhost_limits(ctl: Session, limits: dict[str, int]) -> None:
+def replace_vhost_limits(ctl: CommandRun, limits: dict[str, int]) -> None:
     """Replace the limits of a virtual host."""
     require_vhost(ctl, ctl.vhost)
     _delete_limits(ctl, "vhost-limits", ctl.vhost, lambda name: name not in limits)
@@ -210,7 +210,7 @@ def replace_vhost_limits(ctl: Session, limits: dict[str, int]) -> None:
         ctl.client.put("vhost-limits", ctl.vhost, name, body={"value": value})
 
 
-def _delete_limits(ctl: Session, route: str, of: str, is_meant: Callable[[str], bool]) -> int:
+def _delete_limits(ctl: CommandRun, route: str, of: str, is_meant: Callable[[str], bool]) -> int:
     """Delete limits of a virtual host or a user, and return their number."""
     names = [name for one in ctl.client.get(route, of) for name in one["value"]]
     for name in names:
@@ -220,13 +220,13 @@ def _delete_limits(ctl: Session, route: str, of: str, is_meant: Callable[[str], 
 
 
 @command("clear_vhost_limits", "[--vhost <vhost>]", "Clears virtual host limits", VHOSTS)
-def clear_vhost_limits(ctl: Session) -> None:
+def clear_vhost_limits(ctl: CommandRun) -> None:
     """Remove the limits of a virtual host."""
     ctl.banner(f'Clearing vhost "{ctl.vhost}" limits ...')
     clear_all_vhost_limits(ctl)
 
 
-def clear_all_vhost_limits(ctl: Session) -> None:
+def clear_all_vhost_limits(ctl: CommandRun) -> None:
     """Remove all limits of a virtual host. Raises CtlError if there are none."""
     try:
         count = _delete_limits(ctl, "vhost-limits", ctl.vhost, lambda _: True)
@@ -238,7 +238,7 @@ def clear_all_vhost_limits(ctl: Session) -> None:
         raise failure(f"vhost '{ctl.vhost}' has no limits, or does not exist")
 
 
-def clear_if_there(ctl: Session, missing: CtlError, *path: str) -> None:
+def clear_if_there(ctl: CommandRun, missing: CtlError, *path: str) -> None:
     """Delete a parameter of any kind. missing: raised if it does not exist."""
     try:
         ctl.client.delete(*path)
@@ -248,7 +248,7 @@ def clear_if_there(ctl: Session, missing: CtlError, *path: str) -> None:
 
 @command("list_vhost_limits", "[--vhost <vhost>] [--global] [--no-table-headers]",
          "Displays configured virtual host limits", VHOSTS, "global")  # fmt: skip
-def list_vhost_limits(ctl: Session) -> None:
+def list_vhost_limits(ctl: CommandRun) -> None:
     """List limits of one virtual host, or of all."""
     if ctl.options.get("global"):
         ctl.banner("Listing limits for all vhosts ...")
@@ -267,7 +267,7 @@ def list_vhost_limits(ctl: Session) -> None:
 
 
 @command("set_user_limits", "<username> <definition>", "Sets user limits", USERS)
-def set_user_limits(ctl: Session) -> None:
+def set_user_limits(ctl: CommandRun) -> None:
     """Set limits of a user, after checking all of them."""
     name, definition = ctl.arguments
     limits = _limits(definition, USER_LIMITS, "user-limits")
@@ -278,7 +278,7 @@ def set_user_limits(ctl: Session) -> None:
 
 
 @command("clear_user_limits", "<username> <limit_type> | all", "Clears limits of a user", USERS)
-def clear_user_limits(ctl: Session) -> None:
+def clear_user_limits(ctl: CommandRun) -> None:
     """Remove a limit of a user, or all."""
     name, limit = ctl.arguments
     shown = "all limits" if limit == "all" else f'"{limit}" limit'
@@ -289,7 +289,7 @@ def clear_user_limits(ctl: Session) -> None:
 
 @command("list_user_limits", "[--user <username>] [--global]", "Displays configured user limits",
          USERS, "user=", "global")  # fmt: skip
-def list_user_limits(ctl: Session) -> None:
+def list_user_limits(ctl: CommandRun) -> None:
     """List limits of one user, or of all."""
     if ctl.options.get("global"):
         ctl.banner("Listing limits for all users ...")

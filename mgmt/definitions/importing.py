@@ -10,7 +10,7 @@ already are left unchanged.
 from msgspec.structs import replace
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.requester import DEFINITIONS, NODE, THE_NODE, Requester
 from leveret.broker.policies.limits import LimitError
 from leveret.broker.policies.policy_keys import PolicyError
@@ -73,7 +73,9 @@ class Import:
                 f"definitions for a virtual host. Virtual host: '{vhost}', acting user: '{user}'"
             )
         text = f"Asked to import {asked}. They have {listed or 'nothing'}"
-        act = Act("definitions.imported", "definitions", "", text, vhost or "", dict(counts))
+        act = AuditedChange(
+            "definitions.imported", "definitions", "", text, vhost or "", dict(counts)
+        )
         self._node.note(self._requester, act)
 
     async def _import_slice(self, kind: str, items: list[Item]) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import aiofiles
 import msgspec
 
-from leveret.broker.declarations.audit import Act, log_act
+from leveret.broker.declarations.audit import AuditedChange, log_act
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.runtime.private_files import opened
 
@@ -48,12 +48,12 @@ class AuditLog:
             # The process was killed while it wrote its last line.
             return
 
-    async def note(self, requester: Requester, act: Act) -> None:
+    async def note(self, requester: Requester, act: AuditedChange) -> None:
         """Write an act to the log of the node and to this one. Raises OSError if that fails."""
         log_act(requester, act)
         await self._write_later(requester, act)
 
-    def add(self, requester: Requester, act: Act) -> None:
+    def add(self, requester: Requester, act: AuditedChange) -> None:
         """Write an act soon. If that fails, the act is only in the log of the node."""
 
         def written(future: asyncio.Future[None]) -> None:
@@ -65,7 +65,7 @@ class AuditLog:
 
         self._write_later(requester, act).add_done_callback(written)
 
-    def _write_later(self, requester: Requester, act: Act) -> asyncio.Future[None]:
+    def _write_later(self, requester: Requester, act: AuditedChange) -> asyncio.Future[None]:
         line = {
             "time": int(time.time() * 1000), "user": requester.user, "address": requester.address,
             "way": requester.way, "action": act.action, "vhost": act.vhost, "kind": act.kind,

@@ -12,7 +12,7 @@ from leveret.broker.amqp.errors import not_allowed
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.auth.identity import Identity
 from leveret.broker.config import Config
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.declarations.values import Declaration
 from leveret.broker.node.broker import Broker
@@ -26,7 +26,7 @@ from leveret.broker.runtime.pending import Answer
 from leveret.broker.sessions.direct import DirectConnection
 from leveret.broker.tracing.trace import Trace, TraceError
 from leveret.cluster.partitions.leftovers.files import DiscardedReader
-from leveret.cluster.partitions.leftovers.publishing import LeftoverPublishing, Published
+from leveret.cluster.partitions.leftovers.publishing import LeftoverPublishing, PublishedFile
 from leveret.mgmt.node_facade.clients import OpenConnection
 from leveret.mgmt.node_facade.declared import DeclaredFacade
 from leveret.mgmt.node_facade.facts import LoopFigures, QueuePolicies
@@ -186,7 +186,7 @@ class NodeFacade(DeclaredFacade):
 
     # Acts
 
-    def note(self, requester: Requester, act: Act) -> None:
+    def note(self, requester: Requester, act: AuditedChange) -> None:
         """Report an act that is not a declaration to the audit."""
         self._services.audit.note(requester, act)
 
@@ -253,7 +253,7 @@ class NodeFacade(DeclaredFacade):
 
     async def publish_leftovers(
         self, reader: DiscardedReader, requester: Requester, *, declares: bool
-    ) -> Published:
+    ) -> PublishedFile:
         """Publish the messages of a file again, as `LeftoverPublishing` does.
 
         Raises OSError, NotReadable, and Fault for a declaration that is not allowed.

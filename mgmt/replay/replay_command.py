@@ -21,7 +21,7 @@ from leveret.analytics.formatting import listed, shown
 from leveret.analytics.traces.trace_files import (
     MomentError,
     TraceFile,
-    Window,
+    TraceWindow,
     read_moment,
     trace_files,
 )
@@ -49,7 +49,7 @@ class Replay:
     """The options of a replay. uri: empty for a dry run. is_measured: measure waits by copies."""
 
     files: list[TraceFile]
-    window: Window
+    window: TraceWindow
     exchanges: frozenset[str]
     uri: str
     speed: float
@@ -135,7 +135,7 @@ def _replay(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Rep
         parser.error("name exactly one broker: --to amqp://user:password@host:port/vhost")
     if None not in (options.from_us, to_us) and options.from_us >= to_us:
         parser.error("the window ends before it begins")
-    window = Window(options.from_us, to_us, options.vhost)
+    window = TraceWindow(options.from_us, to_us, options.vhost)
     files = trace_files(options.directory, window)
     vhosts = sorted({shown(file.vhost) for file in files if file.vhost is not None})
     if len(vhosts) > 1 and options.vhost is None:

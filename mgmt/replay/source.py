@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from leveret.analytics.traces.log_blocks import Problem, read_blocks
-from leveret.analytics.traces.trace_files import TraceFile, Window
+from leveret.analytics.traces.trace_files import TraceFile, TraceWindow
 from leveret.broker.tracing import record
 from leveret.mgmt.replay.ahead import read_ahead
 from leveret.mgmt.replay.original import Original
@@ -86,7 +86,7 @@ class ReplaySource:
     """
 
     files: Sequence[TraceFile]
-    window: Window
+    window: TraceWindow
     exchanges: frozenset[str] = frozenset()
     user: str = ""
     run: str = ""

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from time import monotonic, time
 from typing import Any
 
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.moving.transfers.placement_by_hash import chosen
 from leveret.broker.policies.schema_replication import (
@@ -318,5 +318,5 @@ class Follower:
             detail = {
                 "added": outcome.added, "changed": outcome.changed, "deleted": outcome.deleted
             }  # fmt: skip
-            act = Act("definitions.followed", "definitions", "", text, detail=detail)
+            act = AuditedChange("definitions.followed", "definitions", "", text, detail=detail)
             self._node.note(THE_NODE, act)

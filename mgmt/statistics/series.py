@@ -30,7 +30,7 @@ BASIC = (SeriesRetention(605, 5), SeriesRetention(3660, 60))
 the times of a window are rounded and it may begin earlier."""
 
 
-class Window(NamedTuple):
+class SampleWindow(NamedTuple):
     """The samples that a request asks for: of the last `age_s` seconds, one every `increment_s`."""
 
     age_s: int
@@ -102,12 +102,14 @@ class Series:
         seconds = (times[-1] - times[-2]) / 1000
         return (rows[-1][column] - rows[-2][column]) / seconds if seconds > 0 else 0.0
 
-    def details(self, column: int, now_ms: int, window: Window | None = None) -> dict[str, Any]:
+    def details(
+        self, column: int, now_ms: int, window: SampleWindow | None = None
+    ) -> dict[str, Any]:
         """The fields that RabbitMQ shows beside a number: its rate, and the samples of a window."""
         samples = [] if window is None else self.samples(column, now_ms, window)
         return _details(self.rate(column, now_ms), samples, window)
 
-    def samples(self, column: int, now_ms: int, window: Window) -> list[dict[str, int]]:
+    def samples(self, column: int, now_ms: int, window: SampleWindow) -> list[dict[str, int]]:
         """The numbers of a column at regular times, the newest first."""
         times, rows = self._level_for(window.age_s)
         step_ms = window.increment_s * 1000
@@ -138,7 +140,9 @@ class SeriesSum:
         rows = [part.last for part in self._parts if part.last is not None]
         return tuple(map(sum, zip(*rows, strict=True))) if rows else None
 
-    def details(self, column: int, now_ms: int, window: Window | None = None) -> dict[str, Any]:
+    def details(
+        self, column: int, now_ms: int, window: SampleWindow | None = None
+    ) -> dict[str, Any]:
         """The rate and the samples of the sum, as `Series.details` gives them."""
         rate = sum(part.rate(column, now_ms) for part in self._parts)
         if window is None:
@@ -151,7 +155,9 @@ class SeriesSum:
         return _details(rate, samples, window)
 
 
-def _details(rate: float, samples: list[dict[str, int]], window: Window | None) -> dict[str, Any]:
+def _details(
+    rate: float, samples: list[dict[str, int]], window: SampleWindow | None
+) -> dict[str, Any]:
     details: dict[str, Any] = {"rate": round(rate, 2)}
     if window is None:
         return details

@@ -7,12 +7,16 @@ from leveret.broker.amqp.json_form import text
 from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFigures
 from leveret.mgmt.node_facade.clients import OpenChannel
 from leveret.mgmt.statistics.sampler import MESSAGES, Sampler, message_row
-from leveret.mgmt.statistics.series import Series, Window
+from leveret.mgmt.statistics.series import SampleWindow, Series
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time
 
 
 def message_stats(
-    names: Sequence[str], row: Sequence[int], series: Series, now_ms: int, window: Window | None
+    names: Sequence[str],
+    row: Sequence[int],
+    series: Series,
+    now_ms: int,
+    window: SampleWindow | None,
 ) -> dict[str, Any]:
     """Totals, each with its rate."""
     stats: dict[str, Any] = {}
@@ -32,7 +36,7 @@ def connection_details(connection: ConnectionFigures) -> dict[str, Any]:
 
 
 def channel_view(
-    channel: OpenChannel, sampler: Sampler, window: Window | None = None
+    channel: OpenChannel, sampler: Sampler, window: SampleWindow | None = None
 ) -> dict[str, Any]:
     """A channel as an item of a list."""
     status = channel.status()
@@ -68,7 +72,7 @@ def channel_view(
 
 
 def single_channel_view(
-    channel: OpenChannel, sampler: Sampler, window: Window | None = None
+    channel: OpenChannel, sampler: Sampler, window: SampleWindow | None = None
 ) -> dict[str, Any]:
     """A channel on its own, with its consumers."""
     view = channel_view(channel, sampler, window)

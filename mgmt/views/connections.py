@@ -4,7 +4,7 @@ from typing import Any
 
 from leveret.mgmt.node_facade.clients import OpenConnection
 from leveret.mgmt.statistics.sampler import CONNECTION, Sampler
-from leveret.mgmt.statistics.series import Window
+from leveret.mgmt.statistics.series import SampleWindow
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS
 
 NO_TLS = {
@@ -15,7 +15,7 @@ NO_TLS = {
 
 
 def connection_view(
-    connection: OpenConnection, sampler: Sampler, window: Window | None = None
+    connection: OpenConnection, sampler: Sampler, window: SampleWindow | None = None
 ) -> dict[str, Any]:
     """An open connection."""
     status = connection.status()

@@ -12,7 +12,7 @@ from leveret.broker.erlang.phash2 import phash2
 from leveret.broker.runtime.names import QUEUE
 from leveret.mgmt.node_facade.facts import BindingFacts, ExchangeFacts
 from leveret.mgmt.statistics.sampler import EXCHANGE, Sampler
-from leveret.mgmt.statistics.series import Window
+from leveret.mgmt.statistics.series import SampleWindow
 from leveret.mgmt.views.channels import message_stats
 
 NO_PROPERTIES_KEY = "~"
@@ -24,7 +24,7 @@ phash2 takes up to 1 µs a byte, and the event loop must not be held up.
 
 
 def exchange_view(
-    exchange: ExchangeFacts, sampler: Sampler, window: Window | None = None
+    exchange: ExchangeFacts, sampler: Sampler, window: SampleWindow | None = None
 ) -> dict[str, Any]:
     """An exchange."""
     view: dict[str, Any] = {

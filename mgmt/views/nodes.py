@@ -30,7 +30,7 @@ from leveret.mgmt.statistics.sampler import (
     QueueSums,
     message_row,
 )
-from leveret.mgmt.statistics.series import Series, SeriesSum, Window
+from leveret.mgmt.statistics.series import SampleWindow, Series, SeriesSum
 from leveret.mgmt.views.plugins import plugins
 
 RETENTION = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}
@@ -86,7 +86,7 @@ def contexts(node: RunningNode) -> list[dict[str, Any]]:
 
 
 def overview(
-    node: RunningNode, sums: QueueSums, windows: tuple[Window | None, Window | None]
+    node: RunningNode, sums: QueueSums, windows: tuple[SampleWindow | None, SampleWindow | None]
 ) -> dict[str, Any]:
     """The node and its totals.
 
@@ -146,7 +146,7 @@ def versions(node: RunningNode) -> dict[str, Any]:
 
 def counted(
     names: tuple[str, ...], row: tuple[int, ...], series: Series | SeriesSum, now_ms: int,
-    window: Window | None,
+    window: SampleWindow | None,
 ) -> dict[str, Any]:  # fmt: skip
     """The numbers of a row by their names, each with its rate and samples."""
     shown: dict[str, Any] = {}
@@ -161,7 +161,7 @@ def partitions(node: RunningNode) -> list[str]:
     return [] if node.facade is None or node.cluster is None else list(node.cluster.partitions)
 
 
-def node_view(node: RunningNode, window: Window | None = None) -> dict[str, Any]:
+def node_view(node: RunningNode, window: SampleWindow | None = None) -> dict[str, Any]:
     """An item of `/api/nodes`."""
     sampler = node.sampler
     alarms = sampler.facade.own_alarms

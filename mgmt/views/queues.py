@@ -12,7 +12,7 @@ from leveret.broker.queues.contract.status import QueueStatus, StreamStatus
 from leveret.broker.queues.delivery.age import BOUNDS_MS
 from leveret.mgmt.node_facade.facts import OwnFigures, QueueFacts
 from leveret.mgmt.statistics.sampler import LENGTHS, QUEUE, QUEUE_MESSAGES, Sampler, queue_row
-from leveret.mgmt.statistics.series import Row, Series, Window
+from leveret.mgmt.statistics.series import Row, SampleWindow, Series
 from leveret.mgmt.views.channels import connection_details, message_stats
 from leveret.mgmt.views.mirrors import mirror_fields
 from leveret.mgmt.views.quorum import quorum_fields
@@ -36,7 +36,7 @@ class QueueViews:
         self,
         sampler: Sampler,
         node_name: str,
-        windows: tuple[Window | None, Window | None],
+        windows: tuple[SampleWindow | None, SampleWindow | None],
     ) -> None:
         self._sampler = sampler
         self._node_name = node_name

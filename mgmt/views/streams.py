@@ -5,12 +5,12 @@ from typing import Any
 from leveret.broker.queues.contract.status import PublisherFigures, SubscriptionFigures
 from leveret.mgmt.node_facade.clients import OpenConnection
 from leveret.mgmt.statistics.sampler import Sampler
-from leveret.mgmt.statistics.series import Window
+from leveret.mgmt.statistics.series import SampleWindow
 from leveret.mgmt.views.connections import connection_view
 
 
 def stream_connection_view(
-    connection: OpenConnection, sampler: Sampler, window: Window | None = None
+    connection: OpenConnection, sampler: Sampler, window: SampleWindow | None = None
 ) -> dict[str, Any]:
     """A connection. It has no type, unlike in a list of all connections."""
     view = connection_view(connection, sampler, window)

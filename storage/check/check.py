@@ -48,7 +48,7 @@ from leveret.storage.messages.formats import (
     PROGRESS,
     RUN,
     STATE,
-    Record,
+    ScannedRecord,
 )
 from leveret.storage.messages.message import Address, Message
 from leveret.storage.queue.queue_keys import storage_id_of
@@ -215,7 +215,7 @@ class _QueueRecords:
         self.found = self._recovery.found
         self.counts: dict[int, dict[str, int]] = {}
 
-    def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
+    def recover(self, file: LogFile, data: bytes, record: ScannedRecord) -> str | None:
         """Accept and count a record. Returns a description of damage in it, or None."""
         counts = self.counts.setdefault(file.number, {MESSAGES: 0})
         if record.kind == RUN:
@@ -234,6 +234,6 @@ class _OtherRecords:
     kinds = frozenset(NAMED_KINDS) - {QUORUM_RECORDS.kind, STREAM_RECORDS.kind}
     removing_kinds: frozenset[int] = frozenset()
 
-    def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
+    def recover(self, file: LogFile, data: bytes, record: ScannedRecord) -> str | None:
         """Accept any record."""
         return None

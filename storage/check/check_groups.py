@@ -12,7 +12,7 @@ from pathlib import Path
 from leveret.storage.check.check_segments import MESSAGES, FileReport, unneeded
 from leveret.storage.check.declared_groups import GroupEntry
 from leveret.storage.disk.disk import Disk
-from leveret.storage.group_log.entry_blocks import Block
+from leveret.storage.group_log.entry_blocks import EntryBlock
 from leveret.storage.group_log.group_records import (
     CRC_BYTES,
     QUORUM_RECORDS,
@@ -25,7 +25,7 @@ from leveret.storage.group_log.group_state import GroupState
 from leveret.storage.group_log.kept_files import kept_numbers, kept_path
 from leveret.storage.group_log.rows import Rows
 from leveret.storage.log.log_files import LogFile, log_path
-from leveret.storage.messages.formats import Record
+from leveret.storage.messages.formats import ScannedRecord
 
 WITH_MESSAGES = 0
 """The kind of entries that may have messages."""
@@ -50,7 +50,7 @@ class EntryFiles:
         path = log_path(self._log, number)
         return path if path.exists() else kept_path(self._kept, number)
 
-    def payload(self, block: Block, index: int) -> bytes | None:
+    def payload(self, block: EntryBlock, index: int) -> bytes | None:
         """The payload of an entry; None if it is damaged."""
         if block.file != self._number:
             path = self.path(block.file)
@@ -60,7 +60,7 @@ class EntryFiles:
         is_whole = is_intact(self._data, offset, size)
         return self._data[offset : offset + size] if is_whole else None
 
-    def damaged(self, state: GroupState) -> Iterator[tuple[Block, int]]:
+    def damaged(self, state: GroupState) -> Iterator[tuple[EntryBlock, int]]:
         """The damaged entries of a group, with the blocks that they are in."""
         for block in state.blocks:
             for index in range(block.first, block.last + 1):
@@ -107,7 +107,7 @@ class GroupsCheck:
                 for index in range(block.first, block.last + 1):
                     yield GroupEntry(block.kind, self.entries.payload(block, index))
 
-    def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
+    def recover(self, file: LogFile, data: bytes, record: ScannedRecord) -> str | None:
         """Accept and count a record. Returns a description of damage in it, or None."""
         counts = self.counts.setdefault(file.number, {MESSAGES: 0, self._name: 0})
         place = record.body_offset
@@ -136,7 +136,7 @@ class GroupsCheck:
                 {f"members of {self.recovery.records.name}": len(groups)},
                 problems,
             )
-        needed: dict[int, list[Block]] = {}
+        needed: dict[int, list[EntryBlock]] = {}
         for state in groups:
             for block in (*state.blocks, *state.received_blocks):
                 if block.file < oldest_log:
@@ -147,7 +147,7 @@ class GroupsCheck:
             else:
                 yield unneeded(self._disk, kept_path(self._directory, number))
 
-    def _check_file(self, number: int, blocks: list[Block]) -> FileReport:
+    def _check_file(self, number: int, blocks: list[EntryBlock]) -> FileReport:
         path = kept_path(self._directory, number)
         count = sum(len(block.sizes) for block in blocks)
         if not path.exists():

@@ -22,8 +22,8 @@ from leveret.storage.messages.formats import (
     STORED,
     Damage,
     FormatError,
-    Record,
     RunRecord,
+    ScannedRecord,
     StateRecord,
     VersionError,
     decode_file_header,
@@ -136,7 +136,7 @@ def _lost_state(
         for number in numbers:
             data = disk.read_all(segment_path(directory, number))
             for record in read_records(data, FILE_HEADER_BYTES):
-                if isinstance(record, Record) and record.kind == RUN:
+                if isinstance(record, ScannedRecord) and record.kind == RUN:
                     yield number, decode_run(record.head)
 
     tail = numbers[-1], disk.size(segment_path(directory, numbers[-1]))

@@ -42,8 +42,8 @@ from leveret.storage.messages.formats import (
     STORED,
     UNCOUNTED,
     FormatError,
-    Record,
     RunRecord,
+    ScannedRecord,
     VersionError,
     decode_file_header,
     decode_run,
@@ -192,7 +192,7 @@ class _Repair:
         whole = [
             _whole_part(data, record, _damaged_in(data, record))
             for record in read_records(data, FILE_HEADER_BYTES)
-            if isinstance(record, Record) and record.offset < torn_at
+            if isinstance(record, ScannedRecord) and record.offset < torn_at
         ]
         self._replace(path, LOG_MAGIC, b"".join(whole) + data[max(torn_at, FILE_HEADER_BYTES) :])
         self._forget_size(log_path(log, number + 1))
@@ -245,7 +245,7 @@ class _Repair:
         whole = [
             _whole_part(data, record, lost)
             for record in read_records(data, FILE_HEADER_BYTES)
-            if isinstance(record, Record)
+            if isinstance(record, ScannedRecord)
         ]
         self._replace(path, SEGMENT_MAGIC, b"".join(whole))
 
@@ -281,7 +281,7 @@ def _refuse_other_versions(path: Path, data: bytes, magic: bytes) -> int:
         return 0
 
 
-def _damaged_in(data: bytes, record: Record) -> Intervals:
+def _damaged_in(data: bytes, record: ScannedRecord) -> Intervals:
     """The positions, in the first of its queues, of a RUN's damaged messages."""
     damaged = Intervals()
     if record.kind == RUN:
@@ -296,7 +296,7 @@ def _damaged_in(data: bytes, record: Record) -> Intervals:
     return damaged
 
 
-def _whole_part(data: bytes, record: Record, lost: Intervals) -> bytes:
+def _whole_part(data: bytes, record: ScannedRecord, lost: Intervals) -> bytes:
     """A record without the messages in it that are lost, by their positions."""
     if record.kind != RUN:
         return data[record.offset : record.end]

@@ -11,13 +11,13 @@ tells what the snapshot of a single member had, or the body of a message that it
 
 from leveret.storage.check.check_groups import EntryFiles
 from leveret.storage.check.kept_originals import KeptOriginals
-from leveret.storage.group_log.entry_blocks import Block
+from leveret.storage.group_log.entry_blocks import EntryBlock
 from leveret.storage.group_log.group_records import (
     CRC_BYTES,
     RESET,
     TRUNCATE,
     EncodedItem,
-    Item,
+    GroupWrite,
     encode_item,
 )
 from leveret.storage.group_log.group_state import GroupState
@@ -51,11 +51,11 @@ class GroupRepair:
             self.items.append(_begin_after(state))
         first = min([index for index in after if index > covered], default=0)
         if first:
-            self.items.append(encode_item(Item(TRUNCATE, state.group, first=first), []))
+            self.items.append(encode_item(GroupWrite(TRUNCATE, state.group, first=first), []))
         for block, index in damaged:
             self._overwrite(block, index - block.first)
 
-    def _overwrite(self, block: Block, place: int) -> None:
+    def _overwrite(self, block: EntryBlock, place: int) -> None:
         path = self._entries.path(block.file)
         if path.exists():
             empty = bytes(block.sizes[place])
@@ -68,5 +68,5 @@ def _begin_after(state: GroupState) -> EncodedItem:
     """The entries that the snapshot covers count only as bodies of messages that it has."""
     name = state.snapshot
     return encode_item(
-        Item(RESET, state.group, number=name.index, term=name.term, first=state.last), []
+        GroupWrite(RESET, state.group, number=name.index, term=name.term, first=state.last), []
     )

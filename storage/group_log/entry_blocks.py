@@ -22,7 +22,7 @@ Runs = Sequence[tuple[int, int]]
 """Runs of indexes: the first and the last one of each, in order."""
 
 
-class Block:
+class EntryBlock:
     """Consecutive entries of one term and kind in one file. octets: the size of their payloads."""
 
     __slots__ = ("file", "first", "kind", "octets", "offsets", "sizes", "term")
@@ -44,17 +44,17 @@ class Block:
         """The index of the last entry."""
         return self.first + len(self.sizes) - 1
 
-    def part(self, first: int, last: int) -> "Block":
+    def part(self, first: int, last: int) -> "EntryBlock":
         """The entries from one index to another, both in this block."""
         if first == self.first and last == self.last:
             return self
         start, end = first - self.first, last + 1 - self.first
-        return Block(
+        return EntryBlock(
             self.file, first, self.term, self.kind, self.offsets[start:end], self.sizes[start:end]
         )
 
 
-def block_of(blocks: list[Block], index: int) -> Block | None:
+def block_of(blocks: list[EntryBlock], index: int) -> EntryBlock | None:
     """The block that contains an entry."""
     place = bisect_right(blocks, index, key=attrgetter("first")) - 1
     if place < 0 or blocks[place].last < index:
@@ -63,7 +63,7 @@ def block_of(blocks: list[Block], index: int) -> Block | None:
 
 
 def add_entry(
-    blocks: list[Block], file: int, index: int, term: int, kind: int, offset: int, size: int
+    blocks: list[EntryBlock], file: int, index: int, term: int, kind: int, offset: int, size: int
 ) -> None:
     """Add an entry after the last one."""
     last = blocks[-1] if blocks else None
@@ -71,14 +71,14 @@ def add_entry(
         last is None or last.file != file or last.term != term or last.kind != kind
         or last.last + 1 != index
     ):  # fmt: skip
-        last = Block(file, index, term, kind)
+        last = EntryBlock(file, index, term, kind)
         blocks.append(last)
     last.offsets.append(offset)
     last.sizes.append(size)
     last.octets += size
 
 
-def truncate(blocks: list[Block], first: int) -> None:
+def truncate(blocks: list[EntryBlock], first: int) -> None:
     """Remove all entries from this index on."""
     while blocks and blocks[-1].last >= first:
         last = blocks.pop()
@@ -86,9 +86,9 @@ def truncate(blocks: list[Block], first: int) -> None:
             blocks.append(last.part(last.first, first - 1))
 
 
-def needed_blocks(blocks: list[Block], after: int, live: Runs) -> list[Block]:
+def needed_blocks(blocks: list[EntryBlock], after: int, live: Runs) -> list[EntryBlock]:
     """The blocks with entries after an index, and those before it that are in live runs."""
-    needed: list[Block] = []
+    needed: list[EntryBlock] = []
     runs = joined_runs(live)
     place = 0
     for block in blocks:
@@ -120,7 +120,7 @@ def joined_runs(runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def encode_blocks(blocks: list[Block]) -> bytes:
+def encode_blocks(blocks: list[EntryBlock]) -> bytes:
     """Blocks of one file as bytes."""
     pieces = []
     for block in blocks:
@@ -129,7 +129,7 @@ def encode_blocks(blocks: list[Block]) -> bytes:
     return b"".join(pieces)
 
 
-def decode_blocks(data: bytes, file: int) -> list[Block]:
+def decode_blocks(data: bytes, file: int) -> list[EntryBlock]:
     """The inverse of `encode_blocks`. Raises ValueError."""
     blocks, place = [], 0
     while place < len(data):
@@ -142,7 +142,9 @@ def decode_blocks(data: bytes, file: int) -> list[Block]:
         if not count or end > len(data):
             raise ValueError("a block of entries is cut off")
         offsets = _from_bytes("Q", data[place:sizes_at])
-        blocks.append(Block(file, first, term, kind, offsets, _from_bytes("I", data[sizes_at:end])))
+        blocks.append(
+            EntryBlock(file, first, term, kind, offsets, _from_bytes("I", data[sizes_at:end]))
+        )
         place = end
     return blocks
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from leveret.storage.disk.disk import Disk, StoreError
 from leveret.storage.disk.file_reads import FileReads
-from leveret.storage.group_log.entry_blocks import Block
+from leveret.storage.group_log.entry_blocks import EntryBlock
 from leveret.storage.group_log.group_records import CRC_BYTES, is_intact
 from leveret.storage.group_log.kept_files import KeptFiles
 from leveret.storage.log.log_files import LogFiles
@@ -34,7 +34,7 @@ class EntryReader:
         self._disk = disk
         self._open: dict[int, int] = {}
 
-    def read(self, block: Block, first: int, last: int, bytes_max: int) -> list[bytes]:
+    def read(self, block: EntryBlock, first: int, last: int, bytes_max: int) -> list[bytes]:
         """Payloads of entries of a block from the first one on. There is at least one.
 
         Raises BeingRead if a thread has to read them; EntryDamaged; StoreError.
@@ -52,14 +52,14 @@ class EntryReader:
         data = self._read(block.file, start, offsets[after - 1] + sizes[after - 1] - start)
         return [self._checked(block, at, data, start) for at in range(place, after)]
 
-    def read_now(self, block: Block, index: int) -> bytes:
+    def read_now(self, block: EntryBlock, index: int) -> bytes:
         """The payload of an entry, for a caller that may wait for the disk."""
         place = index - block.first
         start = block.offsets[place] - CRC_BYTES
         data = self._disk.read(self.path(block.file), start, CRC_BYTES + block.sizes[place])
         return self._checked(block, place, data, start)
 
-    def _checked(self, block: Block, place: int, data: bytes, start: int) -> bytes:
+    def _checked(self, block: EntryBlock, place: int, data: bytes, start: int) -> bytes:
         """The payload of an entry. data: bytes of its file from the offset `start` on."""
         offset, size = block.offsets[place] - start, block.sizes[place]
         if not is_intact(data, offset, size):

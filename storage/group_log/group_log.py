@@ -37,7 +37,7 @@ from leveret.storage.group_log.group_records import (
     TERM,
     TRUNCATE,
     EncodedItem,
-    Item,
+    GroupWrite,
     encode_group_record,
     encode_item,
 )
@@ -45,7 +45,7 @@ from leveret.storage.group_log.group_recovery import GroupRecovery
 from leveret.storage.group_log.group_state import FoundRun, GroupState, SnapshotName
 from leveret.storage.log.large_records import LogRecord
 from leveret.storage.log.log_files import LogFile
-from leveret.storage.messages.formats import Record
+from leveret.storage.messages.formats import ScannedRecord
 
 RECENT_BYTES = 16 * 1024 * 1024
 """Memory of payloads that stay after they are on disk: most are soon applied and sent."""
@@ -61,7 +61,7 @@ class _Pending(NamedTuple):
     """A write that waits for the next record."""
 
     state: GroupState
-    item: Item
+    item: GroupWrite
     encoded: EncodedItem
 
 
@@ -127,7 +127,7 @@ class GroupLog:
 
     # Restarting
 
-    def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
+    def recover(self, file: LogFile, data: bytes, record: ScannedRecord) -> str | None:
         """Take over a record that a restart found. Returns a description of damage, or None."""
         return self._recovery.recover(file, data, record)
 
@@ -141,12 +141,12 @@ class GroupLog:
     def create(self, group: int, me: str, configuration: bytes) -> None:
         """Create a member of a new group, or replace an old member by a new one."""
         state = self.groups[group] = GroupState(group, me, configuration)
-        self._add(state, Item(CREATE, group, text=me, data=configuration))
+        self._add(state, GroupWrite(CREATE, group, text=me, data=configuration))
 
     def remove(self, group: int) -> None:
         """Remove the member and all of its data."""
         state = self.groups.pop(group)
-        self._add(state, Item(REMOVE, group))
+        self._add(state, GroupWrite(REMOVE, group))
         self._removed_bytes += _memory_bytes(state.recent.values())
         state.recent.clear()
         bytes_max = self._recent_bytes_max
@@ -155,7 +155,7 @@ class GroupLog:
 
     def save_term(self, group: int, term: int, vote: str) -> None:
         """Save the term, and the member that this one has voted for in it."""
-        self._add(self.groups[group], Item(TERM, group, term, text=vote))
+        self._add(self.groups[group], GroupWrite(TERM, group, term, text=vote))
 
     def append(self, group: int, first: int, term: int, kind: int, payloads: list[bytes]) -> None:
         """Append entries after the last one."""
@@ -163,31 +163,33 @@ class GroupLog:
         sizes = tuple([len(payload) for payload in payloads])
         size = sum(sizes) + PAYLOAD_BYTES * len(sizes)
         self._keep_recent(state, first, payloads, size)
-        self._add(state, Item(ENTRIES, group, 0, first, term, kind, sizes=sizes), payloads)
+        self._add(state, GroupWrite(ENTRIES, group, 0, first, term, kind, sizes=sizes), payloads)
 
     def truncate(self, group: int, first: int) -> None:
         """Remove the entries from this index on."""
         state = self.groups[group]
         _forget_recent(state, first)
-        self._add(state, Item(TRUNCATE, group, first=first))
+        self._add(state, GroupWrite(TRUNCATE, group, first=first))
 
     def reset(self, group: int, snapshot: SnapshotName) -> None:
         """Let the log begin after the snapshot. Entries that were received with it take effect."""
         state = self.groups[group]
         _forget_recent(state, state.kept + 1)
-        self._add(state, Item(RESET, group, snapshot.index, state.kept, snapshot.term))
+        self._add(state, GroupWrite(RESET, group, snapshot.index, state.kept, snapshot.term))
 
     def receive(
         self, group: int, snapshot: SnapshotName, index: int, term: int, kind: int, payload: bytes
     ) -> None:
         """Store an entry that came with a snapshot. They come in the order of their indexes."""
-        item = Item(
+        item = GroupWrite(
             RECEIVED, group, snapshot.index, index, term, kind, sizes=(len(payload),),
             snapshot_term=snapshot.term,
         )  # fmt: skip
         self._add(self.groups[group], item, [payload])
 
-    def _add(self, state: GroupState, item: Item, payloads: list[bytes] | None = None) -> None:
+    def _add(
+        self, state: GroupState, item: GroupWrite, payloads: list[bytes] | None = None
+    ) -> None:
         self._pending.append(_Pending(state, item, encode_item(item, payloads or [])))
         self._log.write_later(sum(item.sizes))
 

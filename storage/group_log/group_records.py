@@ -5,7 +5,7 @@ It is a named record (formats.py): the name is that of the kind. After it, its h
     number    u64       of the record; the next one has the next number
 
     what      u8        one of the constants below
-    group     u64       and the fields of this kind of item, see `Item`
+    group     u64       and the fields of this kind of item, see `GroupWrite`
 
 The bodies of the record are the payloads in the order of the items, each after its checksum (u32).
 So a payload can be read alone, and damage to one affects only the group it belongs to.
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from leveret.storage.log.large_records import LARGE_BODIES_BYTES, LargeRecord, LogRecord
 from leveret.storage.messages.checksum import crc32
-from leveret.storage.messages.formats import FormatError, Record, encode_record, named_head
+from leveret.storage.messages.formats import FormatError, ScannedRecord, encode_record, named_head
 
 KIND = 17
 """Of the records of quorum queues. Those of streams (stream_groups) have another one."""
@@ -44,7 +44,7 @@ class RecordName(NamedTuple):
 QUORUM_RECORDS = RecordName(KIND, "quorum queues")
 
 
-class Item(NamedTuple):
+class GroupWrite(NamedTuple):
     """One write of one group. Its fields depend on `what`:
 
     CREATE     text: the member's name; data: the configuration. Earlier items are void.
@@ -77,7 +77,7 @@ class EncodedItem(NamedTuple):
     payloads: list[bytes]
 
 
-def encode_item(item: Item, payloads: list[bytes]) -> EncodedItem:
+def encode_item(item: GroupWrite, payloads: list[bytes]) -> EncodedItem:
     """Encode an item. Its sizes are taken from the payloads."""
     start = _START.pack(item.what, item.group)
     if item.what == ENTRIES:
@@ -154,7 +154,7 @@ def is_intact(data: bytes | memoryview, offset: int, size: int) -> bool:
     return found == crc32(data[offset : offset + size])
 
 
-def decode_group_record(record: Record, name: str) -> tuple[int, list[Item]]:
+def decode_group_record(record: ScannedRecord, name: str) -> tuple[int, list[GroupWrite]]:
     """The number of a record of the groups with this name, and its items. Raises FormatError."""
     head = record.head
     start = 1 + len(name)
@@ -174,17 +174,17 @@ def decode_group_record(record: Record, name: str) -> tuple[int, list[Item]]:
     return number, items
 
 
-def _decode_item(head: bytes, place: int) -> tuple[Item, int]:
+def _decode_item(head: bytes, place: int) -> tuple[GroupWrite, int]:
     what, group = _START.unpack_from(head, place)
     place += _START.size
     if what == ENTRIES:
         first, term, kind, count = _ENTRIES.unpack_from(head, place)
         place += _ENTRIES.size
         sizes = struct.unpack_from(f"<{count}I", head, place)
-        return Item(what, group, 0, first, term, kind, sizes=sizes), place + 4 * count
+        return GroupWrite(what, group, 0, first, term, kind, sizes=sizes), place + 4 * count
     if what == RECEIVED:
         number, snapshot_term, first, term, kind, size = _RECEIVED.unpack_from(head, place)
-        item = Item(
+        item = GroupWrite(
             what, group, number, first, term, kind, sizes=(size,), snapshot_term=snapshot_term
         )
         return item, place + _RECEIVED.size
@@ -193,17 +193,19 @@ def _decode_item(head: bytes, place: int) -> tuple[Item, int]:
         place += _TWO.size
         data_at = place + text_bytes
         text, data = head[place:data_at].decode(), head[data_at : data_at + data_bytes]
-        return Item(what, group, text=text, data=data), data_at + data_bytes
+        return GroupWrite(what, group, text=text, data=data), data_at + data_bytes
     if what == TERM:
         number, text_bytes = _TWO.unpack_from(head, place)
         place += _TWO.size
         text = head[place : place + text_bytes].decode()
-        return Item(what, group, number, text=text), place + text_bytes
+        return GroupWrite(what, group, number, text=text), place + text_bytes
     if what == TRUNCATE:
-        return Item(what, group, first=_NUMBER.unpack_from(head, place)[0]), place + _NUMBER.size
+        return GroupWrite(
+            what, group, first=_NUMBER.unpack_from(head, place)[0]
+        ), place + _NUMBER.size
     if what == RESET:
         number, term, first = _RESET.unpack_from(head, place)
-        return Item(what, group, number, first, term), place + _RESET.size
+        return GroupWrite(what, group, number, first, term), place + _RESET.size
     if what == REMOVE:
-        return Item(what, group), place
+        return GroupWrite(what, group), place
     raise FormatError(f"it has an item of kind {what}")

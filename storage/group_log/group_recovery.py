@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from leveret.storage.group_log.entry_blocks import Block, decode_blocks, encode_blocks
+from leveret.storage.group_log.entry_blocks import EntryBlock, decode_blocks, encode_blocks
 from leveret.storage.group_log.group_records import (
     CRC_BYTES,
     CREATE,
     QUORUM_RECORDS,
     REMOVE,
-    Item,
+    GroupWrite,
     RecordName,
     decode_group_record,
     is_intact,
@@ -29,7 +29,7 @@ from leveret.storage.group_log.rows import STATE, Key, Rows
 from leveret.storage.log.log_files import LogFile
 from leveret.storage.log.recovery import TORN
 from leveret.storage.log.torn_end import torn_from
-from leveret.storage.messages.formats import Record
+from leveret.storage.messages.formats import ScannedRecord
 
 MACHINE = (1 << 63) - 1
 """The file number that stands for the row with the state of a group's machine."""
@@ -44,7 +44,7 @@ class _Doubtful(NamedTuple):
 
     file: LogFile
     number: int
-    items: list[Item]
+    items: list[GroupWrite]
     offsets: list[int]
     bad: set[int]
     may_be_torn: bool
@@ -88,7 +88,7 @@ class GroupRecovery:
         if rows.is_doubtful:
             self._doubt_all(f"{rows.path} has lost changes of groups")
 
-    def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
+    def recover(self, file: LogFile, data: bytes, record: ScannedRecord) -> str | None:
         """Apply a record's items in their order. Returns a description of damage, or None."""
         number, items = decode_group_record(record, self.records.name)
         self._settle(number)
@@ -123,7 +123,9 @@ class GroupRecovery:
         if doubtful is not None and doubtful.number < number:
             self._take(doubtful.file, doubtful.items, doubtful.offsets, doubtful.bad)
 
-    def _take(self, file: LogFile, items: list[Item], offsets: list[int], bad: set[int]) -> None:
+    def _take(
+        self, file: LogFile, items: list[GroupWrite], offsets: list[int], bad: set[int]
+    ) -> None:
         at = 0
         for item in items:
             end = at + len(item.sizes)
@@ -136,7 +138,7 @@ class GroupRecovery:
         file.records += 1
         file.messages += len(offsets)
 
-    def _apply(self, item: Item, file: int, offsets: list[int], bad: set[int]) -> None:
+    def _apply(self, item: GroupWrite, file: int, offsets: list[int], bad: set[int]) -> None:
         if item.what == REMOVE:
             self.groups.pop(item.group, None)
         elif item.what == CREATE:
@@ -181,7 +183,7 @@ def load_places(state: GroupState, file: int, row: bytes) -> None:
         state.received_blocks.sort(key=attrgetter("first"))
 
 
-def places_row(state: GroupState, blocks: list[Block], file: int) -> bytes:
+def places_row(state: GroupState, blocks: list[EntryBlock], file: int) -> bytes:
     """The row with the places of the entries in one file."""
     places = encode_blocks([block for block in blocks if block.file == file])
     received = encode_blocks([block for block in state.received_blocks if block.file == file])

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from leveret.storage.group_log.entry_blocks import (
-    Block,
+    EntryBlock,
     Runs,
     add_entry,
     block_of,
@@ -26,7 +26,7 @@ from leveret.storage.group_log.group_records import (
     RESET,
     TERM,
     TRUNCATE,
-    Item,
+    GroupWrite,
 )
 
 NOT_TAKEN = -1
@@ -94,8 +94,8 @@ class GroupState:
         self.vote = ""
         self.snapshot = self.received = NO_SNAPSHOT
         self.discarded = self.kept = 0
-        self.blocks: list[Block] = []
-        self.received_blocks: list[Block] = []
+        self.blocks: list[EntryBlock] = []
+        self.received_blocks: list[EntryBlock] = []
         self.live: Runs | None = None
         self.pins: dict[object, Runs] = {}
         self.recent: dict[int, bytes] = {}
@@ -127,7 +127,7 @@ class GroupState:
 
     # Writes
 
-    def apply(self, item: Item, file: int, offsets: list[int]) -> None:
+    def apply(self, item: GroupWrite, file: int, offsets: list[int]) -> None:
         """Apply a write. offsets: where its payloads are in the log file.
 
         CREATE and REMOVE are not applied here: they create and remove the whole object.
@@ -145,7 +145,7 @@ class GroupState:
         elif item.what == RECEIVED:
             self._receive(item, file, offsets[0])
 
-    def _add(self, item: Item, file: int, offsets: list[int]) -> None:
+    def _add(self, item: GroupWrite, file: int, offsets: list[int]) -> None:
         index = item.first
         for size, offset in zip(item.sizes, offsets, strict=True):
             add_entry(self.blocks, file, index, item.term, item.kind, offset, size)
@@ -166,7 +166,7 @@ class GroupState:
         self.has_moved = True
         self.discarded = snapshot.index
 
-    def _receive(self, item: Item, file: int, offset: int) -> None:
+    def _receive(self, item: GroupWrite, file: int, offset: int) -> None:
         name = SnapshotName(item.number, item.snapshot_term)
         if name != self.received:
             self.received, self.received_blocks = name, []
@@ -219,7 +219,7 @@ class GroupState:
             return bad[0], f"entry {bad[0]} does not match its checksum"
         return 0, ""
 
-    def needed(self, discarded: int, live: Runs | None) -> list[Block]:
+    def needed(self, discarded: int, live: Runs | None) -> list[EntryBlock]:
         """The blocks that are needed if the entries through an index are discarded."""
         if live is None:
             return list(self.blocks)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from leveret.storage.contract.backing_queue import Waiter
 from leveret.storage.disk.disk import Disk
-from leveret.storage.group_log.entry_blocks import Block, block_of
+from leveret.storage.group_log.entry_blocks import EntryBlock, block_of
 from leveret.storage.group_log.entry_reader import EntryReader
 from leveret.storage.group_log.group_log import GroupLog
 from leveret.storage.group_log.group_records import QUORUM_RECORDS, RecordName
@@ -107,6 +107,6 @@ class _NoReader(EntryReader):
     def __init__(self) -> None:
         """Nothing is open."""
 
-    def read(self, block: Block, first: int, last: int, bytes_max: int) -> list[bytes]:
+    def read(self, block: EntryBlock, first: int, last: int, bytes_max: int) -> list[bytes]:
         """The entry was given up."""
         raise KeyError(first)

@@ -38,7 +38,7 @@ import msgspec
 
 from leveret.storage.disk.disk import DiskFull
 from leveret.storage.disk.worker import Worker
-from leveret.storage.group_log.entry_blocks import Block, Runs
+from leveret.storage.group_log.entry_blocks import EntryBlock, Runs
 from leveret.storage.group_log.group_log import GroupLog
 from leveret.storage.group_log.group_records import CRC_BYTES
 from leveret.storage.group_log.group_recovery import COVERED, MACHINE, places_row
@@ -52,7 +52,7 @@ FREED_BYTES_MIN, FREED_SHARE = 1024 * 1024, 4
 """Holes are punched if more bytes than this, and more than one in 4 of the file, are unneeded."""
 
 
-class Snapshot(NamedTuple):
+class TakenSnapshot(NamedTuple):
     """The state of a group's machine after an entry.
 
     configuration: as bytes. live: runs of the entries that it refers to. discard: the last entry
@@ -80,10 +80,10 @@ class SnapshotSource(Protocol):
     def with_news(self) -> list[int]:
         """The groups that have applied more than their newest snapshot has."""
 
-    async def take(self, group: int) -> Snapshot | None:
+    async def take(self, group: int) -> TakenSnapshot | None:
         """A snapshot of the entries that a group has applied; None if there are no new ones."""
 
-    def taken(self, group: int, snapshot: Snapshot) -> None:
+    def taken(self, group: int, snapshot: TakenSnapshot) -> None:
         """A snapshot is on disk, and the entries that it allows to discard are discarded."""
 
 
@@ -91,8 +91,8 @@ class _GroupPlan(NamedTuple):
     """The part of the plan for one group. blocks: those that it needs."""
 
     state: GroupState
-    snapshot: Snapshot | None
-    blocks: list[Block]
+    snapshot: TakenSnapshot | None
+    blocks: list[EntryBlock]
 
 
 class _Plan(NamedTuple):
@@ -101,7 +101,7 @@ class _Plan(NamedTuple):
     groups: list[_GroupPlan]
     put: dict[Key, bytes]
     delete: set[Key]
-    needed: dict[int, list[Block]]
+    needed: dict[int, list[EntryBlock]]
     free: list[int]
     remove: list[int]
 
@@ -163,7 +163,7 @@ class Rounds:
                 return False
         return True
 
-    async def install(self, state: GroupState, snapshot: Snapshot, kept: int) -> None:
+    async def install(self, state: GroupState, snapshot: TakenSnapshot, kept: int) -> None:
         """Write a received snapshot to disk. kept: the last entry that is not part of it.
 
         The group's log does not change until it is reset. If the member has been removed, nothing
@@ -186,7 +186,7 @@ class Rounds:
             state.pins[user] = list(state.live or ())
             return StoredSnapshot(state.snapshot, state.configuration, data)
 
-    async def _take(self, due: list[GroupState]) -> dict[int, Snapshot]:
+    async def _take(self, due: list[GroupState]) -> dict[int, TakenSnapshot]:
         snapshots = {}
         for state in due:
             if not state.damage:
@@ -196,7 +196,7 @@ class Rounds:
         return snapshots
 
     async def _run(
-        self, due: list[GroupState], snapshots: dict[int, Snapshot], file: LogFile | None,
+        self, due: list[GroupState], snapshots: dict[int, TakenSnapshot], file: LogFile | None,
         kept: int | None = None,
     ) -> None:  # fmt: skip
         if file is None:
@@ -233,7 +233,7 @@ class Rounds:
     # The plan
 
     def _plan(
-        self, due: list[GroupState], snapshots: dict[int, Snapshot], file: LogFile | None,
+        self, due: list[GroupState], snapshots: dict[int, TakenSnapshot], file: LogFile | None,
         kept: int | None,
     ) -> _Plan:  # fmt: skip
         record = self._group_log.number - 1
@@ -267,7 +267,7 @@ class Rounds:
         return _Plan(groups, put, delete, needed, free, remove)
 
     def _plan_places(
-        self, groups: list[_GroupPlan], blocks: dict[int, list[Block]], put: dict[Key, bytes]
+        self, groups: list[_GroupPlan], blocks: dict[int, list[EntryBlock]], put: dict[Key, bytes]
     ) -> set[Key]:
         """Put rows for the files that the log still has, and for all files of a group whose entries
         have moved. Returns the rows to delete.
@@ -291,13 +291,13 @@ class Rounds:
         }
 
     def _plan_freeing(
-        self, blocks: dict[int, list[Block]], put: dict[Key, bytes]
-    ) -> tuple[dict[int, list[Block]], list[int]]:
+        self, blocks: dict[int, list[EntryBlock]], put: dict[Key, bytes]
+    ) -> tuple[dict[int, list[EntryBlock]], list[int]]:
         """The needed blocks by their file, and the kept files of which much is not needed.
 
         The rows of these files are rewritten, so that no row refers to freed entries.
         """
-        needed: dict[int, list[Block]] = {}
+        needed: dict[int, list[EntryBlock]] = {}
         for group, state in self._group_log.groups.items():
             for block in (*blocks.get(group, state.blocks), *state.received_blocks):
                 needed.setdefault(block.file, []).append(block)
@@ -355,7 +355,7 @@ class Rounds:
         return self._rows.read(Key(group, MACHINE)) if is_there else b""
 
 
-def _ranges(blocks: list[Block]) -> list[tuple[int, int]]:
+def _ranges(blocks: list[EntryBlock]) -> list[tuple[int, int]]:
     """The byte ranges of the entries in blocks of one file."""
     return [
         (offset - CRC_BYTES, offset + size)

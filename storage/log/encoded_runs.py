@@ -13,7 +13,7 @@ from leveret.storage.messages.formats import PERSISTENT, encode_run, run_bytes
 from leveret.storage.messages.message import Message
 
 
-class RunQueue(Protocol):
+class RecordedQueue(Protocol):
     """The queue as a record needs it. key: its number in the log."""
 
     key: int
@@ -31,7 +31,7 @@ class PendingRun:
         self.messages = messages
         self.body_bytes = body_bytes
         self.expires_wall_ms = expires_wall_ms
-        self.targets: list[tuple[RunQueue, int]] = []
+        self.targets: list[tuple[RecordedQueue, int]] = []
 
 
 class EncodedRuns:

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 from leveret.storage.log.large_records import LogRecord
 from leveret.storage.log.log_files import LogFile
-from leveret.storage.messages.formats import Record
+from leveret.storage.messages.formats import ScannedRecord
 
 
 class LogPosition(NamedTuple):
@@ -45,7 +45,7 @@ class RecordReader(Protocol):
         RV5).
         """
 
-    def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
+    def recover(self, file: LogFile, data: bytes, record: ScannedRecord) -> str | None:
         """Accept a record that a restart found. data: the whole file.
 
         Returns a description of damage inside the record, or None. Raises FormatError if the record

@@ -38,14 +38,14 @@ from leveret.storage.log.log_client import LogPosition
 from leveret.storage.log.log_files import LogFile, LogFiles
 from leveret.storage.log.sequence_records import (
     ENTRY,
-    Item,
+    SequenceItem,
     decode_items,
     encode_items,
     truncation,
     void_from,
 )
 from leveret.storage.messages.checksum import crc32
-from leveret.storage.messages.formats import Record
+from leveret.storage.messages.formats import ScannedRecord
 
 
 class SequenceEntry(NamedTuple):
@@ -96,7 +96,7 @@ class LogSequences:
         self._files = files
         self._compactor = compactor
         self._sequences: dict[int, list[_Entry]] = {}
-        self._pending: list[tuple[Item, _Entry | None]] = []
+        self._pending: list[tuple[SequenceItem, _Entry | None]] = []
         self._next_number = 1
         self._last_file = -1
 
@@ -107,7 +107,7 @@ class LogSequences:
         number = self._next_number
         entry = _Entry(number, data)
         self._sequences.setdefault(sequence, []).append(entry)
-        self._add(Item(ENTRY, sequence, number, data), entry)
+        self._add(SequenceItem(ENTRY, sequence, number, data), entry)
         return number
 
     def truncate(self, sequence: int, number: int) -> None:
@@ -126,7 +126,7 @@ class LogSequences:
         if not entries:
             self._sequences.pop(sequence, None)
 
-    def _add(self, item: Item, entry: _Entry | None) -> None:
+    def _add(self, item: SequenceItem, entry: _Entry | None) -> None:
         self._next_number += 1
         self._pending.append((item, entry))
         self._log.write_later(len(item.data))
@@ -178,7 +178,7 @@ class LogSequences:
 
     # Restarting
 
-    def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
+    def recover(self, file: LogFile, data: bytes, record: ScannedRecord) -> str | None:
         """Apply a record's operations in their order. Returns a description of damage, or None."""
         items, offsets = decode_items(record.head, self.name)
         first = items[0].number
@@ -199,7 +199,7 @@ class LogSequences:
         file.messages += len(items)
         return None
 
-    def _apply(self, item: Item, position: LogPosition) -> None:
+    def _apply(self, item: SequenceItem, position: LogPosition) -> None:
         entries = self._sequences.setdefault(item.sequence, [])
         if item.what != ENTRY:
             del entries[_index(entries, void_from(item)) :]

@@ -39,7 +39,7 @@ from leveret.storage.messages.formats import (
     OLDEST,
     Damage,
     FormatError,
-    Record,
+    ScannedRecord,
     VersionError,
     decode_file_header,
     decode_oldest,
@@ -122,7 +122,7 @@ class LogReader:
                 self._refuse_other_version(number, error)
                 continue
             for record in read_records(data, FILE_HEADER_BYTES):
-                if isinstance(record, Record) and record.kind == OLDEST:
+                if isinstance(record, ScannedRecord) and record.kind == OLDEST:
                     said.append(decode_oldest(record.head))
             return next((oldest for oldest in reversed(said) if oldest <= number), 0)
         return 0
@@ -198,7 +198,7 @@ class LogReader:
             f"{what}: the node stopped while it wrote them, before anything in them was confirmed"
         )
 
-    def _hand_out(self, file: LogFile, data: bytes, record: Record, is_torn: bool) -> None:
+    def _hand_out(self, file: LogFile, data: bytes, record: ScannedRecord, is_torn: bool) -> None:
         self.records += 1
         self.was_closed = record.kind == CLOSED
         if record.kind in (CLOSED, OLDEST):
@@ -223,7 +223,7 @@ class LogReader:
             self._report(file.path, f"{file.path} {problem}")
 
 
-def _unregistered(file: LogFile, record: Record) -> StoreError:
+def _unregistered(file: LogFile, record: ScannedRecord) -> StoreError:
     feature = feature_of(record)
     what = f"a record of kind {record.kind} at offset {record.offset}"
     if not feature:

@@ -28,7 +28,7 @@ _FIRST = struct.Struct("<Q")
 _ITEM = struct.Struct("<BQII")
 
 
-class Item(NamedTuple):
+class SequenceItem(NamedTuple):
     """One entry or truncation. number: its own. data: for a truncation, the encoded number."""
 
     what: int
@@ -37,17 +37,17 @@ class Item(NamedTuple):
     data: bytes
 
 
-def truncation(sequence: int, number: int, void_from: int) -> Item:
+def truncation(sequence: int, number: int, void_from: int) -> SequenceItem:
     """An item that voids the entries of a sequence from a number on."""
-    return Item(TRUNCATE, sequence, number, _FIRST.pack(void_from))
+    return SequenceItem(TRUNCATE, sequence, number, _FIRST.pack(void_from))
 
 
-def void_from(item: Item) -> int:
+def void_from(item: SequenceItem) -> int:
     """The lowest number that a truncation voids."""
     return int(_FIRST.unpack(item.data)[0])
 
 
-def encode_items(kind: int, name: str, items: list[Item]) -> tuple[bytes, list[int]]:
+def encode_items(kind: int, name: str, items: list[SequenceItem]) -> tuple[bytes, list[int]]:
     """A record of items with consecutive numbers, and the offset in it of each item's data."""
     offset = RECORD_BYTES + 1 + len(name) + _FIRST.size
     pieces, offsets = [_FIRST.pack(items[0].number)], []
@@ -59,7 +59,7 @@ def encode_items(kind: int, name: str, items: list[Item]) -> tuple[bytes, list[i
     return encode_record(kind, named_head(name, b"".join(pieces))), offsets
 
 
-def decode_items(head: bytes, name: str) -> tuple[list[Item], list[int]]:
+def decode_items(head: bytes, name: str) -> tuple[list[SequenceItem], list[int]]:
     """The inverse of `encode_items`.
 
     Raises FormatError if another feature wrote the record, or if the head ends within an item.
@@ -75,7 +75,7 @@ def decode_items(head: bytes, name: str) -> tuple[list[Item], list[int]]:
     while place < len(head):
         what, sequence, size = _decode_item(head, place)
         place += _ITEM.size
-        items.append(Item(what, sequence, number, head[place : place + size]))
+        items.append(SequenceItem(what, sequence, number, head[place : place + size]))
         offsets.append(RECORD_BYTES + place)
         place += size
         number += 1

@@ -16,7 +16,7 @@ from leveret.storage.messages.formats import (
     LOG_MAGIC,
     OLDEST,
     FormatError,
-    Record,
+    ScannedRecord,
     decode_file_header,
     read_records,
 )
@@ -29,7 +29,7 @@ def torn_from(data: bytes) -> int:
     last_batch = end = FILE_HEADER_BYTES
     is_closed = False
     for record in read_records(data, FILE_HEADER_BYTES):
-        if not isinstance(record, Record):
+        if not isinstance(record, ScannedRecord):
             continue
         end = record.end
         is_closed = record.kind == CLOSED

@@ -168,7 +168,7 @@ class StateRecord(NamedTuple):
     gone: Intervals
 
 
-class Record(NamedTuple):
+class ScannedRecord(NamedTuple):
     """A record. offset, body_offset, end: its start, its bodies' start and its end in the file."""
 
     kind: int
@@ -227,7 +227,7 @@ def encode_record(kind: int, head: bytes, body_bytes: int = 0) -> bytes:
     return frame + _CRC.pack(crc32(head, crc32(frame))) + head
 
 
-def read_record(data: bytes, offset: int) -> Record | None:
+def read_record(data: bytes, offset: int) -> ScannedRecord | None:
     """The record at an offset; None if there is no whole one."""
     start = offset + RECORD_BYTES
     if start > len(data):
@@ -242,7 +242,7 @@ def read_record(data: bytes, offset: int) -> Record | None:
         return None
     if kind < NAMED_KINDS_FROM and not _is_well_formed(kind, head, body_bytes):
         return None
-    return Record(kind, offset, end, head, body_at)
+    return ScannedRecord(kind, offset, end, head, body_at)
 
 
 def _is_well_formed(kind: int, head: bytes, body_bytes: int) -> bool:
@@ -262,7 +262,7 @@ def named_head(name: str, content: bytes) -> bytes:
     return bytes((len(encoded),)) + encoded + content
 
 
-def feature_of(record: Record) -> str:
+def feature_of(record: ScannedRecord) -> str:
     """The name of the feature that wrote a named record; empty if the record has none."""
     head = record.head
     if record.kind not in NAMED_KINDS or not head:
@@ -278,7 +278,7 @@ def record_size(data: bytes, offset: int) -> int:
     return RECORD_BYTES + int(head_bytes) + int(body_bytes)
 
 
-def read_records(data: bytes, offset: int) -> Iterator[Record | Damage]:
+def read_records(data: bytes, offset: int) -> Iterator[ScannedRecord | Damage]:
     """All records from an offset on, and the bytes between them that are not records."""
     while offset < len(data):
         record = read_record(data, offset)

@@ -25,7 +25,7 @@ NO_POSITION = 1 << 62
 BLOCK_INTERVALS_MAX = 1024
 
 
-class Block:
+class IntervalBlock:
     """Some consecutive intervals. count: the sum of their lengths."""
 
     __slots__ = ("count", "ends", "starts")
@@ -55,9 +55,9 @@ class Block:
         self.count -= removed
         return removed
 
-    def copy(self) -> "Block":
+    def copy(self) -> "IntervalBlock":
         """A new block with the same intervals."""
-        return Block(self.starts[:], self.ends[:], self.count)
+        return IntervalBlock(self.starts[:], self.ends[:], self.count)
 
 
 class Intervals:
@@ -66,7 +66,7 @@ class Intervals:
     __slots__ = ("_blocks", "_firsts", "count")
 
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
-        self._blocks: list[Block] = []
+        self._blocks: list[IntervalBlock] = []
         self._firsts: list[int] = []
         self.count = 0
         for start, end in ranges:
@@ -92,7 +92,7 @@ class Intervals:
         return f"Intervals({list(self)})"
 
     @property
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[IntervalBlock]:
         """The intervals in blocks, in order. They must not be changed."""
         return iter(self._blocks)
 
@@ -144,7 +144,7 @@ class Intervals:
         if start >= end:
             return
         if not self._blocks:
-            self._blocks.append(Block(array("q"), array("q"), 0))
+            self._blocks.append(IntervalBlock(array("q"), array("q"), 0))
             self._firsts.append(start)
         block = self._blocks[-1]
         last_end = block.ends[-1] if block.ends else -1
@@ -196,7 +196,7 @@ class Intervals:
         # Most intervals are added at the end: the block before it stays nearly full.
         is_last = place == len(self._blocks) - 1
         half = BLOCK_INTERVALS_MAX if is_last else BLOCK_INTERVALS_MAX // 2
-        moved = Block(starts[half:], ends[half:], sum(ends[half:]) - sum(starts[half:]))
+        moved = IntervalBlock(starts[half:], ends[half:], sum(ends[half:]) - sum(starts[half:]))
         del starts[half:], ends[half:]
         block.count -= moved.count
         self._blocks.insert(place + 1, moved)
@@ -227,14 +227,14 @@ class Intervals:
         for start, end in other:
             self.add_range(start, end)
 
-    def pop_block(self) -> Block:
+    def pop_block(self) -> IntervalBlock:
         """Take out the first block of intervals. The set must not be empty."""
         self._firsts.pop(0)
         block = self._blocks.pop(0)
         self.count -= block.count
         return block
 
-    def add_block(self, block: Block) -> None:
+    def add_block(self, block: IntervalBlock) -> None:
         """Add the intervals of a block."""
         for start, end in zip(block.starts, block.ends, strict=True):
             self.add_range(start, end)
@@ -247,7 +247,7 @@ class Intervals:
 
     # Inspecting
 
-    def _block_at(self, number: int) -> Block | None:
+    def _block_at(self, number: int) -> IntervalBlock | None:
         """The last block that does not begin after a number."""
         place = bisect_right(self._firsts, number) - 1
         return self._blocks[place] if place >= 0 else None

@@ -71,8 +71,8 @@ from leveret.storage.metadata.metadata_tables import (
     TOPIC_PERMISSIONS,
     USERS,
     VHOSTS,
+    MetadataTable,
     MetaRow,
-    Table,
     count_changes,
     quoted,
     read_rows,
@@ -300,11 +300,11 @@ class SqliteMetadata:
             self._ids_below_soon = self._next_id + _IDS_RESERVED
             self._put(META, MetaRow(_IDS_BELOW, self._ids_below_soon))
 
-    def _put(self, table: Table, row: tuple[Any, ...]) -> None:
+    def _put(self, table: MetadataTable, row: tuple[Any, ...]) -> None:
         self._execute(table.put, table.to_columns(row))
 
     def _delete(
-        self, table: Table, where: Mapping[str, str | bytes], row_count_max: int = 0
+        self, table: MetadataTable, where: Mapping[str, str | bytes], row_count_max: int = 0
     ) -> int:
         """Delete the rows with these values, at most `row_count_max` if set. Returns how many."""
         condition = " AND ".join(map("{} = ?".format, quoted(where)))

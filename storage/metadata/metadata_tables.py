@@ -51,7 +51,7 @@ class MetaRow(NamedTuple):
     value: int
 
 
-class Table:
+class MetadataTable:
     """A table and its SQL. sqlite3 caches the prepared statement of each text."""
 
     def __init__(
@@ -150,15 +150,17 @@ def _from_column(value: Any, kind: type) -> Any:
     return kind(value)
 
 
-META = Table(0, "meta", MetaRow, ("key",))
-VHOSTS = Table(1, "vhosts", VhostRow, ("name",))
-USERS = Table(2, "users", UserRow, ("name",))
-PERMISSIONS = Table(3, "permissions", PermissionRow, ("vhost", "user"))
-TOPIC_PERMISSIONS = Table(4, "topic_permissions", TopicPermissionRow, ("vhost", "user", "exchange"))
-EXCHANGES = Table(5, "exchanges", ExchangeRow, ("vhost", "name"))
-QUEUES = Table(6, "queues", QueueRow, ("vhost", "name"))
-BINDINGS = Table(7, "bindings", BindingRow, BindingRow._fields)
-PARAMETERS = Table(8, "parameters", ParameterRow, ("vhost", "component", "name"))
+META = MetadataTable(0, "meta", MetaRow, ("key",))
+VHOSTS = MetadataTable(1, "vhosts", VhostRow, ("name",))
+USERS = MetadataTable(2, "users", UserRow, ("name",))
+PERMISSIONS = MetadataTable(3, "permissions", PermissionRow, ("vhost", "user"))
+TOPIC_PERMISSIONS = MetadataTable(
+    4, "topic_permissions", TopicPermissionRow, ("vhost", "user", "exchange")
+)
+EXCHANGES = MetadataTable(5, "exchanges", ExchangeRow, ("vhost", "name"))
+QUEUES = MetadataTable(6, "queues", QueueRow, ("vhost", "name"))
+BINDINGS = MetadataTable(7, "bindings", BindingRow, BindingRow._fields)
+PARAMETERS = MetadataTable(8, "parameters", ParameterRow, ("vhost", "component", "name"))
 
 IN_A_VHOST = (PERMISSIONS, TOPIC_PERMISSIONS, EXCHANGES, QUEUES, BINDINGS, PARAMETERS)
 DECLARED = (VHOSTS, USERS, *IN_A_VHOST)
@@ -197,7 +199,9 @@ def has_tables(connection: Connection, schema: tuple[str, ...] = SCHEMA) -> bool
     return sorted(map(str, (sql for (sql,) in found))) == sorted(schema)
 
 
-def read_rows(connection: Connection, table: Table, path: object) -> tuple[list[Any], list[str]]:
+def read_rows(
+    connection: Connection, table: MetadataTable, path: object
+) -> tuple[list[Any], list[str]]:
     """The intact rows of a table in the order in which they were added, and the damage."""
     rows, damaged = [], []
     count = checksums = 0
@@ -228,7 +232,9 @@ def read_rows(connection: Connection, table: Table, path: object) -> tuple[list[
     return rows, damaged
 
 
-def rows_of(vhost: str, kind: str = "", name: str = "") -> list[tuple[Table, dict[str, str]]]:
+def rows_of(
+    vhost: str, kind: str = "", name: str = ""
+) -> list[tuple[MetadataTable, dict[str, str]]]:
     """The rows that go with a vhost, or with its queue or exchange: tables, and values of columns.
 
     Rows that refer to other rows come first.

@@ -24,11 +24,11 @@ from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from mypy_extensions import mypyc_attr
 
-from leveret.storage.log.encoded_runs import EncodedRuns, PendingRun, RunQueue
+from leveret.storage.log.encoded_runs import EncodedRuns, PendingRun, RecordedQueue
 from leveret.storage.log.large_records import LogRecord
 from leveret.storage.log.log import Log
 from leveret.storage.log.log_files import LogFile
-from leveret.storage.messages.formats import PROGRESS, RUN, STATE, Record
+from leveret.storage.messages.formats import PROGRESS, RUN, STATE, ScannedRecord
 from leveret.storage.messages.message import ENTRY_BYTES, Message
 from leveret.storage.queue.queue_recovery import QueueRecovery
 
@@ -41,7 +41,7 @@ PROGRESS_BYTES_MAX = 256 * 1024
 the next batch."""
 
 
-class LoggedQueue(RunQueue, Protocol):
+class LoggedQueue(RecordedQueue, Protocol):
     """A queue as the log needs it."""
 
     def take_progress(self) -> bytes | None:
@@ -54,7 +54,7 @@ class LoggedQueue(RunQueue, Protocol):
 Queue = TypeVar("Queue", bound=LoggedQueue)
 
 
-class Mover(Protocol[Queue]):
+class MessageMover(Protocol[Queue]):
     """A writer of messages to segments: the pager (pager.py).
 
     queues: those that exist, by key. lock: held while a slice is planned and written.
@@ -96,7 +96,7 @@ class QueueLog(Generic[Queue]):
     def __init__(
         self,
         log: Log,
-        mover: Mover[Queue],
+        mover: MessageMover[Queue],
         sync_segments: Callable[[], Awaitable[None]],
         recovery: QueueRecovery,
     ) -> None:
@@ -196,7 +196,7 @@ class QueueLog(Generic[Queue]):
 
     # Restarting
 
-    def recover(self, file: LogFile, data: bytes, record: Record) -> str | None:
+    def recover(self, file: LogFile, data: bytes, record: ScannedRecord) -> str | None:
         """Apply a queue's record. Returns a description of damage in it, or None."""
         contents = self._contents_of(file)
         if record.kind == RUN:
@@ -205,7 +205,7 @@ class QueueLog(Generic[Queue]):
         return None
 
     def _recover_run(
-        self, file: LogFile, contents: FileContents, data: bytes, record: Record
+        self, file: LogFile, contents: FileContents, data: bytes, record: ScannedRecord
     ) -> str | None:
         run, problem = self.recovery.take_run(data, record)
         count = len(run.sizes)

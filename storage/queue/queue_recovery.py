@@ -13,8 +13,8 @@ from leveret.storage.messages.formats import (
     STATE,
     UNCOUNTED,
     ProgressRecord,
-    Record,
     RunRecord,
+    ScannedRecord,
     StateRecord,
     decode_progress,
     decode_run,
@@ -108,7 +108,7 @@ class QueueRecovery:
             found = self.found[key] = FoundQueue()
         return found
 
-    def take(self, record: Record) -> int:
+    def take(self, record: ScannedRecord) -> int:
         """Apply a PROGRESS or STATE. Returns the key of its queue."""
         if record.kind == PROGRESS:
             return self._take_progress(decode_progress(record.head))
@@ -126,7 +126,7 @@ class QueueRecovery:
         found.wants_count |= progress.segment_bytes == UNCOUNTED
         return progress.key
 
-    def take_run(self, data: bytes, record: Record) -> tuple[RunRecord, str | None]:
+    def take_run(self, data: bytes, record: ScannedRecord) -> tuple[RunRecord, str | None]:
         """Apply a RUN, without the messages in it whose bodies are damaged.
 
         Returns the run, and a description of the damage.
@@ -161,7 +161,7 @@ def _entries(
     ]
 
 
-def _bodies(data: bytes, record: Record, run: RunRecord) -> tuple[list[bytes], set[int]]:
+def _bodies(data: bytes, record: ScannedRecord, run: RunRecord) -> tuple[list[bytes], set[int]]:
     """The bodies of a run, and the indexes of those that are damaged."""
     offset = record.body_offset
     if len(run.sizes) == 1:

@@ -32,8 +32,8 @@ from leveret.storage.messages.formats import (
     PERSISTENT,
     RUN,
     SEGMENT_MAGIC,
-    Record,
     RunRecord,
+    ScannedRecord,
     decode_file_header,
     decode_run,
     encode_run,
@@ -212,7 +212,7 @@ class SegmentReader:
         self._size = self._ahead_to = 0
         self._base = self._at = 0
         self._buffer = b""
-        self._found: Record | None = None
+        self._found: ScannedRecord | None = None
 
     def open(self, directory: Path, number: int, size: int | None) -> None:
         """Open a segment, of which `size` bytes count, or all; if it is open, stay at the offset.
@@ -285,7 +285,7 @@ class SegmentReader:
         assert self._found is not None, "next_run returns the run first"
         self._at = self._found.end
 
-    def _record(self) -> Record | None:
+    def _record(self) -> ScannedRecord | None:
         record = read_record(self._buffer, self._at)
         if record is None:
             self._fill(max(READ_BYTES, record_size(self._buffer, self._at)))

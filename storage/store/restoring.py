@@ -30,8 +30,8 @@ from leveret.storage.messages.formats import (
     RUN,
     SEGMENT_MAGIC,
     FormatError,
-    Record,
     RunRecord,
+    ScannedRecord,
     StateRecord,
     VersionError,
     decode_file_header,
@@ -208,7 +208,7 @@ class Restorer:
         return [
             decode_run(record.head)
             for record in read_records(data, FILE_HEADER_BYTES)
-            if isinstance(record, Record) and record.kind == RUN
+            if isinstance(record, ScannedRecord) and record.kind == RUN
         ]
 
     def _transient_in(self, directory: Path, kept: set[int], state: StateRecord) -> Intervals:

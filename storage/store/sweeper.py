@@ -24,7 +24,7 @@ from leveret.storage.messages.formats import (
     SEGMENT_MAGIC,
     STORED,
     FormatError,
-    Record,
+    ScannedRecord,
     decode_file_header,
     decode_run,
     read_records,
@@ -126,7 +126,7 @@ def _find_in_segment(disk: Disk, path: Path, gone: Intervals, needed: dict[int, 
     data = disk.read_all(path)
     decode_file_header(data, SEGMENT_MAGIC)
     for record in read_records(data, FILE_HEADER_BYTES):
-        if not isinstance(record, Record) or record.kind != RUN:
+        if not isinstance(record, ScannedRecord) or record.kind != RUN:
             continue
         run = decode_run(record.head)
         if not run.flags & STORED:

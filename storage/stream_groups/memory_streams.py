@@ -13,7 +13,7 @@ from leveret.storage.group_log.entry_reader import EntryReader
 from leveret.storage.group_log.group_log import GroupLog
 from leveret.storage.group_log.group_recovery import GroupRecovery
 from leveret.storage.group_log.memory_groups import MemoryGroupStore
-from leveret.storage.stream_groups.stream_entries import STREAM_RECORDS, StreamEntries
+from leveret.storage.stream_groups.stream_entries import STREAM_RECORDS, StreamGroupLog
 from leveret.storage.stream_log.stream_store import StoredStream, StreamStore
 
 
@@ -24,7 +24,7 @@ class MemoryStreamStore(MemoryGroupStore):
 
     def _new_log(self, recovery: GroupRecovery, reader: EntryReader) -> GroupLog:
         self.streams = _MemoryStreams()
-        return StreamEntries(self, recovery, reader, self.streams, lambda group: b"")
+        return StreamGroupLog(self, recovery, reader, self.streams, lambda group: b"")
 
     async def save(self, groups: Iterable[int]) -> None:
         """Take snapshots of groups, so that retention may remove what they cover."""

@@ -9,7 +9,7 @@ import msgspec
 from leveret.storage.stream_log.segment_heads import SegmentHead
 
 
-class StateError(ValueError):
+class StoredStateError(ValueError):
     """The bytes are not a state of this version."""
 
 
@@ -27,11 +27,11 @@ def encode_state(state: StoredState) -> bytes:
 
 
 def decode_state(data: bytes) -> StoredState:
-    """The state that these bytes are. Raises StateError."""
+    """The state that these bytes are. Raises StoredStateError."""
     try:
         return _DECODER.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise StateError(f"the state of a stream cannot be read: {error}") from error
+        raise StoredStateError(f"the state of a stream cannot be read: {error}") from error
 
 
 _DECODER = msgspec.msgpack.Decoder(StoredState)

@@ -23,10 +23,10 @@ from leveret.storage.contract.backing_queue import Waiter
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.entry_reader import EntryReader
 from leveret.storage.group_log.group_log import GroupLog, NodeLog
-from leveret.storage.group_log.group_records import Item, RecordName
+from leveret.storage.group_log.group_records import GroupWrite, RecordName
 from leveret.storage.group_log.group_recovery import GroupRecovery
 from leveret.storage.group_log.group_state import FoundRun, GroupState, SnapshotName
-from leveret.storage.stream_groups.stored_state import StateError, decode_state
+from leveret.storage.stream_groups.stored_state import StoredStateError, decode_state
 from leveret.storage.stream_log.chunks import OF_GROUP, encode_chunk, entries_of, read_head
 from leveret.storage.stream_log.segment_heads import SegmentHead
 from leveret.storage.stream_log.stream_log import StreamLog
@@ -63,11 +63,11 @@ class _Creating:
     """A new group whose stream is not on disk. items: for the node's log. waits: for these."""
 
     def __init__(self) -> None:
-        self.items: list[tuple[GroupState, Item]] = []
+        self.items: list[tuple[GroupState, GroupWrite]] = []
         self.waits: list[_Wait] = []
 
 
-class StreamEntries(GroupLog):
+class StreamGroupLog(GroupLog):
     """The log of the streams of a node. stored_state: reads the state in a group's snapshot."""
 
     syncs_together: ClassVar[bool] = False
@@ -185,9 +185,11 @@ class StreamEntries(GroupLog):
         self, group: int, snapshot: SnapshotName, index: int, term: int, kind: int, payload: bytes
     ) -> None:
         """The snapshot of a stream has no entries."""
-        raise StateError(f"a snapshot of the stream of group {group} came with entry {index}")
+        raise StoredStateError(f"a snapshot of the stream of group {group} came with entry {index}")
 
-    def _add(self, state: GroupState, item: Item, payloads: list[bytes] | None = None) -> None:
+    def _add(
+        self, state: GroupState, item: GroupWrite, payloads: list[bytes] | None = None
+    ) -> None:
         creating = self._creating.get(state.group)
         if creating is not None:
             creating.items.append((state, item))
@@ -240,7 +242,7 @@ def head_in(stored: Callable[[], bytes]) -> SegmentHead:
     """The head in a state that is read now. Raises StoreError."""
     try:
         return decode_state(stored()).head
-    except StateError as error:
+    except StoredStateError as error:
         raise StoreError(str(error)) from error
 
 

@@ -22,7 +22,7 @@ from leveret.storage.group_log.rounds import Rounds, SnapshotSource
 from leveret.storage.group_log.rows import Key
 from leveret.storage.log.log import Log
 from leveret.storage.log.log_files import LogFiles
-from leveret.storage.stream_groups.stream_entries import STREAM_RECORDS, StreamEntries
+from leveret.storage.stream_groups.stream_entries import STREAM_RECORDS, StreamGroupLog
 from leveret.storage.stream_groups.stream_rounds import StreamRounds, StreamSnapshots
 from leveret.storage.stream_log.stream_store import StreamStore
 
@@ -74,7 +74,7 @@ class StreamGroupStore(GroupStore):
 
     def _new_log(self, log: Log, recovery: GroupRecovery, reader: EntryReader) -> GroupLog:
         rows = self._rows
-        self.entries = StreamEntries(
+        self.entries = StreamGroupLog(
             log, recovery, reader, self.streams, lambda group: rows.read(Key(group, MACHINE))
         )
         return self.entries

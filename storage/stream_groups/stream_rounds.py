@@ -7,15 +7,15 @@ lacks entries is made when it is asked for, of the head of the oldest segment.
 import asyncio
 
 from leveret.storage.group_log.group_state import SnapshotName
-from leveret.storage.group_log.rounds import Rounds, Snapshot, SnapshotSource, StoredSnapshot
+from leveret.storage.group_log.rounds import Rounds, SnapshotSource, StoredSnapshot, TakenSnapshot
 from leveret.storage.stream_groups.stored_state import StoredState, encode_state
-from leveret.storage.stream_groups.stream_entries import StreamEntries
+from leveret.storage.stream_groups.stream_entries import StreamGroupLog
 
 
 class StreamSnapshots:
     """The `SnapshotSource` of the streams of a node. members: takes the states of machines."""
 
-    def __init__(self, members: SnapshotSource, log: StreamEntries) -> None:
+    def __init__(self, members: SnapshotSource, log: StreamGroupLog) -> None:
         self._members = members
         self._log = log
 
@@ -23,7 +23,7 @@ class StreamSnapshots:
         """The groups that have applied more than their newest snapshot has."""
         return self._members.with_news()
 
-    async def take(self, group: int) -> Snapshot | None:
+    async def take(self, group: int) -> TakenSnapshot | None:
         """A snapshot of the entries that a group has applied, which are on disk then."""
         taken = await self._members.take(group)
         stream = self._log.streams.streams.get(group)
@@ -35,7 +35,7 @@ class StreamSnapshots:
         state = encode_state(StoredState(stream.log.head, False, taken.state))
         return taken._replace(state=state, discard=taken.name.index)
 
-    def taken(self, group: int, snapshot: Snapshot) -> None:
+    def taken(self, group: int, snapshot: TakenSnapshot) -> None:
         """A snapshot is on disk. What the log has stays."""
         stream = self._log.streams.streams.get(group)
         if stream is not None:
@@ -57,7 +57,7 @@ class StreamRounds(Rounds):
     """The rounds of the streams of a node. members: takes the states of machines."""
 
     members: SnapshotSource
-    entries: StreamEntries
+    entries: StreamGroupLog
 
     async def pin(self, group: int, user: object) -> StoredSnapshot:
         """The snapshot with which the log of another member begins.

@@ -73,7 +73,7 @@ class RemoveAll(Step):
         files.disk.remove_tree(files.directory)
 
 
-class Begin(Step):
+class BeginSegment(Step):
     """Begin a segment after another one. head: the bytes of its head."""
 
     __slots__ = ("ended", "head", "paths")
@@ -95,7 +95,7 @@ class Begin(Step):
         files.has_new_names = True
 
 
-class Reset(Step):
+class ResetSegments(Step):
     """Replace all segments by an empty one. head: the bytes of its head."""
 
     __slots__ = ("head", "paths", "removed")
@@ -147,7 +147,7 @@ class Write(Step):
         files.written(self.paths.segment)
 
 
-class Cut(Step):
+class CutSegment(Step):
     """Cut a segment off after a number of chunks. size_bytes: what stays of it."""
 
     __slots__ = ("count", "paths", "size_bytes")

@@ -40,12 +40,12 @@ from leveret.storage.stream_log.chunks import (
 )
 from leveret.storage.stream_log.entry_runs import EntryRun, add, before, remove_before, remove_from
 from leveret.storage.stream_log.segment_files import (
-    Begin,
+    BeginSegment,
     Create,
-    Cut,
+    CutSegment,
     Remove,
     RemoveOldest,
-    Reset,
+    ResetSegments,
     Step,
     Write,
 )
@@ -185,7 +185,7 @@ class StreamLog:
         data = encode_head(head)
         ended = self.segments[-1].paths
         segment = self._add_segment(head, len(data))
-        self._steps.append(Begin(segment.paths, data, ended))
+        self._steps.append(BeginSegment(segment.paths, data, ended))
         return segment
 
     def _add_segment(self, head: SegmentHead, size: int) -> Segment:
@@ -220,14 +220,14 @@ class StreamLog:
             if isinstance(step, Write) and step.paths is segment.paths:
                 step.kept = min(step.kept, max(0, count - step.position))
         self.next_offset = record.offset
-        self._steps.append(Cut(segment.paths, record.place, count))
+        self._steps.append(CutSegment(segment.paths, record.place, count))
 
     def reset(self, head: SegmentHead) -> None:
         """Remove everything, and begin with this head."""
         old, self.segments = self.segments, []
         data = encode_head(head)
         segment = self._add_segment(head, len(data))
-        self._steps.append(Reset(segment.paths, data, [one.paths for one in old]))
+        self._steps.append(ResetSegments(segment.paths, data, [one.paths for one in old]))
         self.runs = [*head.runs]
         self.next_offset = head.first_offset
         self._cuts += 1
@@ -269,7 +269,9 @@ class StreamLog:
     def steps_again(self) -> list[Step]:
         """The steps that were taken, if they found the disk full. Removals come first."""
         ended = [
-            step.ended for step in (*self._being_written, *self._steps) if isinstance(step, Begin)
+            step.ended
+            for step in (*self._being_written, *self._steps)
+            if isinstance(step, BeginSegment)
         ]
         early = [
             step

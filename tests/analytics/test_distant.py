@@ -9,7 +9,7 @@ import pytest
 from leveret.analytics.job.follow import follow
 from leveret.analytics.job.job import JobOptions
 from leveret.analytics.job.spark_engine import SparkEngine
-from leveret.analytics.traces.trace_files import Window
+from leveret.analytics.traces.trace_files import TraceWindow
 from tests.analytics.counts import write_counts
 from tests.analytics.logs import SECOND_US, START_US, event, write_log
 from tests.analytics.running import analyze_with_spark
@@ -31,7 +31,7 @@ def test_a_window_and_following_are_the_same_there(spark, far, monkeypatch):
     url, directory, _ = far
     write_log(directory / "logs", records(), name="1")
     write_log(directory / "logs", records("other"), vhost="other")
-    window = Window(START_US + 3 * SECOND_US, START_US + 5 * SECOND_US, "/")
+    window = TraceWindow(START_US + 3 * SECOND_US, START_US + 5 * SECOND_US, "/")
     options = JobOptions(f"{url}/logs", f"{url}/tables", window, only=("summary",))
     follow(spark, options, None, keep_days=7)
     rows = read_rows(directory / "tables", "summary")

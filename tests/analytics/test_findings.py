@@ -2,12 +2,12 @@
 
 from leveret.analytics.findings.evidence import (
     Attendance,
-    Consumer,
-    DeadLetters,
+    ConsumerPause,
+    DeadLetterFlow,
     Evidence,
-    Pause,
     Poison,
     QueueSteps,
+    SeenConsumer,
     TraceSpan,
     Unattended,
     Unread,
@@ -49,7 +49,7 @@ def test_a_stall_names_the_holder_the_duration_and_the_waiters():
     data = with_steps(
         an_hour(), came={180: 40}, ready_max={185: 7}, wait_max_us={204: 200 * SECOND_US}
     )
-    data.pauses = [Pause(ORDERS, "10.0.0.1:4000 -> x", "ctag-7", at(30), at(34), 20)]
+    data.pauses = [ConsumerPause(ORDERS, "10.0.0.1:4000 -> x", "ctag-7", at(30), at(34), 20)]
     data.users = {ORDERS: ["shop"]}
     [stall] = findings(data)
     assert stall.sentence == (
@@ -65,7 +65,9 @@ def test_a_stall_names_the_holder_the_duration_and_the_waiters():
 
 def test_stalls_at_several_times_are_one_finding():
     data = with_steps(an_hour())
-    data.pauses = [Pause(ORDERS, "c", "t", at(minute), at(minute + 1), 5) for minute in (10, 20)]
+    data.pauses = [
+        ConsumerPause(ORDERS, "c", "t", at(minute), at(minute + 1), 5) for minute in (10, 20)
+    ]
     [stall] = findings(data)
     assert stall.sentence.endswith("; 2 times in all, for up to 1 min")
     assert (stall.since_us, stall.until_us) == (at(10), at(21))
@@ -74,10 +76,10 @@ def test_stalls_at_several_times_are_one_finding():
 def test_what_a_consumer_still_holds_at_the_end():
     data = with_steps(an_hour())
     data.consumers = [
-        Consumer(ORDERS, "c", 1, "stuck", 50, 0, 50, at(5), at(5), at(5), 1, 0, 0, None, 50, None,
-                 at(5), 0),
-        Consumer(ORDERS, "c", 2, "busy", 50, 49, 1, at(5), at(60), at(59.9), 9, 49, 9, 1, 1, 9,
-                 at(59.9), 0),
+        SeenConsumer(ORDERS, "c", 1, "stuck", 50, 0, 50, at(5), at(5), at(5), 1, 0, 0, None, 50,
+                     None, at(5), 0),
+        SeenConsumer(ORDERS, "c", 2, "busy", 50, 49, 1, at(5), at(60), at(59.9), 9, 49, 9, 1, 1, 9,
+                     at(59.9), 0),
     ]  # fmt: skip
     [stall] = findings(data)
     assert "consumer stuck settled nothing since 12:05:00, for 55 min, holding 50" in stall.sentence
@@ -89,8 +91,8 @@ def test_a_queue_without_a_consumer_names_the_last_one():
     data.attendance = {ORDERS: Attendance(consumed=100)}
     data.unattended = [Unattended(ORDERS, at(50), None, 500, 500, 500)]
     data.consumers = [
-        Consumer(ORDERS, "10.0.0.1:4 -> x", 1, "gone", 100, 100, 0, at(0), at(50), None, 9, 100, 9,
-                 1, 1, 9, at(50), 0)
+        SeenConsumer(ORDERS, "10.0.0.1:4 -> x", 1, "gone", 100, 100, 0, at(0), at(50), None, 9, 100,
+                     9, 1, 1, 9, at(50), 0)
     ]  # fmt: skip
     [nobody] = findings(data)
     assert nobody.sentence == (
@@ -122,8 +124,8 @@ def test_returned_messages_are_told_from_lost_ones():
 
 def test_retries_that_come_back_are_not_reported_as_dead_letters():
     data = an_hour()
-    there = DeadLetters(ORDERS, "rejected", "", ("orders.wait",), 9, at(1), at(2))
-    back = DeadLetters(Queue("/", "orders.wait"), "expired", "", ("orders",), 9, at(2), at(3))
+    there = DeadLetterFlow(ORDERS, "rejected", "", ("orders.wait",), 9, at(1), at(2))
+    back = DeadLetterFlow(Queue("/", "orders.wait"), "expired", "", ("orders",), 9, at(2), at(3))
     data.deaths = [there, back]
     assert findings(data) == []
     data.deaths = [there]

@@ -10,7 +10,7 @@ import pytest
 
 from leveret.analytics.job.follow import STATE, follow
 from leveret.analytics.job.job import JobOptions
-from leveret.analytics.traces.trace_files import Window
+from leveret.analytics.traces.trace_files import TraceWindow
 from tests.analytics.counts import write_counts
 from tests.analytics.known_trace import write_known_trace
 from tests.analytics.logs import MINUTE_US, START_US, event, header, write_log
@@ -58,7 +58,7 @@ class Followed:
 
     def __init__(self, spark, directory):
         self.spark, self.trace, self.out = spark, directory / "trace", directory / "out"
-        window = Window(vhost="/")
+        window = TraceWindow(vhost="/")
         self.options = JobOptions(str(self.trace), str(self.out), window, only=("traffic",))
 
     def comes(self, *days, vhost="/", name="first"):

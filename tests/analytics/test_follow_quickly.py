@@ -12,7 +12,7 @@ import pytest
 from leveret.analytics.job.follow_quickly import Following
 from leveret.analytics.job.job import JobOptions
 from leveret.analytics.tables.versions import SLOTS
-from leveret.analytics.traces.trace_files import Window
+from leveret.analytics.traces.trace_files import TraceWindow
 from leveret.broker.tracing.record import LINES_SUFFIX, OPEN_LINES_SUFFIX
 from tests.analytics.known_trace import write_known_trace
 from tests.analytics.logs import NODE, SECOND_US, START_US, event, header, lines, partition
@@ -198,7 +198,7 @@ def test_other_options_have_everything_read_again(trace, following, tmp_path):
     log = RunningLog(trace)
     log.write(publishes([1, 2, 3]))
     following.update()
-    window = Window(from_us=START_US + 2 * SECOND_US)
+    window = TraceWindow(from_us=START_US + 2 * SECOND_US)
     Following(JobOptions(str(trace), str(tmp_path / "out"), window)).update()
     assert published(tmp_path) == 2
 

@@ -5,14 +5,14 @@ import json
 
 import pytest
 
-from leveret.analytics.journey.search import Wanted, search
+from leveret.analytics.journey.search import WantedMessages, search
 from leveret.analytics.lines_command import main as trace_lines
 from leveret.analytics.traces.block_members import BlockMembers
 from leveret.analytics.traces.log_blocks import MEMBER, Ending, blocks_of, read_blocks
 from leveret.analytics.traces.log_parts import parts_of
 from leveret.analytics.traces.log_records import read_log
 from leveret.analytics.traces.log_size import estimated_events
-from leveret.analytics.traces.trace_files import EVERYTHING, Window, described
+from leveret.analytics.traces.trace_files import EVERYTHING, TraceWindow, described
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.tracing import block_format
 from leveret.broker.tracing.log_file import TraceLogFile
@@ -169,16 +169,16 @@ def rows_of(parts):
 def test_a_window_leaves_blocks_out(tmp_path, blocks):
     path, _ = written(tmp_path / "log", blocks)
     (part,) = parts_of([described(str(path), path.stat().st_size)])
-    assert sum(batch.num_rows for batch in read_log(part, Window(from_us=1 << 60))) == 0
+    assert sum(batch.num_rows for batch in read_log(part, TraceWindow(from_us=1 << 60))) == 0
 
 
 @pytest.mark.parametrize(
     ("wanted", "numbers"),
     [
-        (Wanted(message_ids=frozenset(["id-20"])), {20}),
-        (Wanted(numbers=frozenset([11, 30])), {11, 30}),
-        (Wanted(numbers=frozenset(range(10, 20))), {10, 11}),
-        (Wanted(message_ids=frozenset(["id-2"])), set()),
+        (WantedMessages(message_ids=frozenset(["id-20"])), {20}),
+        (WantedMessages(numbers=frozenset([11, 30])), {11, 30}),
+        (WantedMessages(numbers=frozenset(range(10, 20))), {10, 11}),
+        (WantedMessages(message_ids=frozenset(["id-2"])), set()),
     ],
 )
 def test_a_search_finds_the_records_of_messages(tmp_path, blocks, wanted, numbers):
@@ -198,7 +198,7 @@ def test_a_search_finds_ids_that_are_not_text_and_gaps(tmp_path):
     blocks.batches.flush()
     gap = blocks.gap(5, 9, 3)
     path, _ = written(tmp_path / "log", [output.data, gap])
-    wanted = Wanted(message_ids=frozenset(["Not UTF-8, base64 is: Yf8="]))
+    wanted = WantedMessages(message_ids=frozenset(["Not UTF-8, base64 is: Yf8="]))
     found = search([described(str(path), path.stat().st_size)], wanted, processes=1)
     assert [one["message"] for one in found.records] == [7]
     assert [one["lost"] for one in found.gaps] == [3]

@@ -6,7 +6,7 @@ from leveret.analytics.analyze import read_options
 from leveret.analytics.traces.local_files import list_local_files
 from leveret.analytics.traces.log_parts import parts_of
 from leveret.analytics.traces.log_records import read_log
-from leveret.analytics.traces.trace_files import Window, described
+from leveret.analytics.traces.trace_files import TraceWindow, described
 from tests.analytics.logs import MINUTE_US, START_US, event, header, partition, write_log
 from tests.analytics.running import analyze_quickly
 from tests.analytics.tables import read_rows
@@ -21,7 +21,7 @@ def published(time_us, number, vhost="/"):
 
 def window_of(*arguments):
     options = read_options(["trace", "--out", "out", *arguments])
-    return Window(options.from_us, options.to_us, options.vhost)
+    return TraceWindow(options.from_us, options.to_us, options.vhost)
 
 
 def messages(path, window):
@@ -109,7 +109,7 @@ def test_the_job_does_what_its_options_say(tmp_path):
         str(trace), "--out", str(out), "--from", "2026-01-05T09:00", "--to", "2026-01-05T10:00",
         "--vhost", "shop", "--poison-above", "2",
     ])  # fmt: skip
-    window = Window(options.from_us, options.to_us, options.vhost)
+    window = TraceWindow(options.from_us, options.to_us, options.vhost)
     outcome = analyze_quickly(
         trace, out, window=window, poison_above=options.poison_above, only=("summary", "poison")
     )

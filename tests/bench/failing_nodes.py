@@ -18,7 +18,7 @@ from typing import Any
 
 import pika
 
-from leveret.mgmt.ctl.client import Client
+from leveret.mgmt.ctl.client import NodeClient
 
 from . import generator
 from .brokers import HOST, OUTPUT
@@ -73,9 +73,9 @@ def start(node: Node) -> None:
     node.await_start()
 
 
-def client_of(node: Node) -> Client:
+def client_of(node: Node) -> NodeClient:
     """A client of the node's management."""
-    return Client(
+    return NodeClient(
         data_dir=node.home / "data", url="", username="", password="", timeout=WAIT_SECONDS
     )
 

@@ -18,7 +18,7 @@ import uvloop
 from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.compression import readable_methods
-from leveret.cluster.links.hello import Identity
+from leveret.cluster.links.hello import NodeIdentity
 from leveret.cluster.links.links import LinkOptions, Links
 from tests.ports import free_port
 from tests.unit.cluster.links.fakes import COOKIE, SERVICE, system_clock, until
@@ -65,7 +65,7 @@ class Stopwatch:
 
 
 async def links_of(name, port, compression):
-    own = Identity(name, 1, compression=compression, compressions=readable_methods())
+    own = NodeIdentity(name, 1, compression=compression, compressions=readable_methods())
     links = Links(own, LinkOptions(COOKIE, port=port), AddressBook(None), system_clock())
     counter = Counter()
     links.register(SERVICE, counter)

@@ -27,7 +27,7 @@ from leveret.cluster.quorum.machine.commands import (
 )
 from leveret.cluster.quorum.machine.effects import Effects
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
-from leveret.cluster.quorum.machine.snapshots import Snapshot, restore
+from leveret.cluster.quorum.machine.snapshots import QueueSnapshot, restore
 
 BODY = b"x" * 1024
 
@@ -109,7 +109,7 @@ def backlog(count: int, batch: int, sizes: int) -> None:
     seconds = process_time() - begin
     size = resident_bytes() - before
     begin = process_time()
-    snapshot = Snapshot(machine)
+    snapshot = QueueSnapshot(machine)
     captured = process_time() - begin
     data = b"".join(snapshot.pieces())
     written = process_time() - begin

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from leveret.mgmt.ctl.client import Client
+from leveret.mgmt.ctl.client import NodeClient
 
 from . import brokers, generator, scenarios
 from .brokers import HOST
@@ -74,9 +74,9 @@ class LeveretControl:
     node: Node
 
     @property
-    def _client(self) -> Client:
+    def _client(self) -> NodeClient:
         data = self.node.home / "data"
-        return Client(data_dir=data, url="", username="", password="", timeout=LIMIT_SECONDS)
+        return NodeClient(data_dir=data, url="", username="", password="", timeout=LIMIT_SECONDS)
 
     def mirror(self, queue: str) -> None:
         """Set the policy that mirrors a queue."""

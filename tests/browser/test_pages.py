@@ -6,7 +6,7 @@ import pika
 import pytest
 from selenium.webdriver.common.by import By
 
-from leveret.mgmt.ctl.client import Client
+from leveret.mgmt.ctl.client import NodeClient
 from tests.browser.browser import Browser
 from tests.mgmt.served_node import ServedNode
 from tests.patience import PATIENCE_SECONDS
@@ -27,7 +27,7 @@ def client(node, vhost):
 
 def steer(node, method, path, body):
     """Send a request over the control socket."""
-    client = Client(
+    client = NodeClient(
         data_dir=node.data_dir, url="", username="", password="", timeout=PATIENCE_SECONDS
     )
     client.request(method, tuple(path.split("/")), body=body)
@@ -96,7 +96,7 @@ def test_connections_and_channels_are_shown_and_closed(browser, node, client, vh
     name = node.get(f"vhosts/{vhost}/connections")[0]["name"]
     browser.follow(name)
     browser.see_title(f"Connection {name}")
-    browser.see("Pika Python Client Library")
+    browser.see("Pika Python NodeClient Library")
     browser.follow(f"{name} (1)")
     browser.see_in(browser.panel("Consumers"), "watcher")
     browser.go("connections", name)

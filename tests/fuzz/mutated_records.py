@@ -23,7 +23,7 @@ from leveret.storage.disk.file_reads import FileReads
 from leveret.storage.log.log_files import log_path
 from leveret.storage.log.log_sequences import LogSequences
 from leveret.storage.log.recovery import LogReader
-from leveret.storage.log.sequence_records import ENTRY, Item, encode_items, truncation
+from leveret.storage.log.sequence_records import ENTRY, SequenceItem, encode_items, truncation
 from leveret.storage.messages.formats import (
     BODIES_MAGIC,
     CLOSED,
@@ -84,7 +84,7 @@ def stored_run_of(first: int, places: list[tuple[int, int, int, int]]) -> bytes:
 
 
 STATE = StateRecord(KEY, 4, 3, 1000, 0, 900, True, [0, 1], Intervals([(0, 2), (3, 4)]))
-ITEMS = [Item(ENTRY, 1, 1, b"one"), Item(ENTRY, 2, 2, b""), truncation(1, 3, 1)]
+ITEMS = [SequenceItem(ENTRY, 1, 1, b"one"), SequenceItem(ENTRY, 2, 2, b""), truncation(1, 3, 1)]
 PLACES = [(1, 40, 20, 1), (1, 60, 4097, 2)]
 RECORDS = [
     encode_oldest(1),

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from leveret.mgmt.api_names import CONTROL_SOCKET, LINES
-from leveret.mgmt.ctl.client import Client
+from leveret.mgmt.ctl.client import NodeClient
 from tests.mgmt.ctl_command import Ctl, run_command
 from tests.patience import PATIENCE_SECONDS
 
@@ -35,7 +35,7 @@ def queues(node, vhost):
 
 @pytest.fixture
 def client(node):
-    return Client(
+    return NodeClient(
         data_dir=node.data_dir, url="", username="", password="", timeout=PATIENCE_SECONDS
     )
 
@@ -48,7 +48,7 @@ def delete(node, vhost, names):
 def test_queues_that_stay_are_listed_though_others_go_between_requests(
     ctl, node, vhost, queues, monkeypatch
 ):
-    send, left, requests = Client._send, list(GO), []
+    send, left, requests = NodeClient._send, list(GO), []
 
     def delete_and_send(client, method, path, *others):
         requests.append(path)
@@ -56,7 +56,7 @@ def test_queues_that_stay_are_listed_though_others_go_between_requests(
         del left[:100]
         return send(client, method, path, *others)
 
-    monkeypatch.setattr(Client, "_send", delete_and_send)
+    monkeypatch.setattr(NodeClient, "_send", delete_and_send)
     listed = ctl("-q", "-p", vhost, "list_queues", "name").split()
     assert [name for name in listed if name.endswith("stay")] == STAY
     assert requests == [("node", "ping"), ("queues", vhost)]
@@ -99,13 +99,13 @@ def test_each_format_has_all_rows(ctl, vhost, queues, formatter):
 
 def test_only_the_columns_that_are_needed_are_asked_for(ctl, vhost, channel, monkeypatch):
     channel.queue_declare("one")
-    asked, send = [], Client._send
+    asked, send = [], NodeClient._send
 
     def note(client, method, path, body, query, headers):
         asked.append(query)
         return send(client, method, path, body, query, headers)
 
-    monkeypatch.setattr(Client, "_send", note)
+    monkeypatch.setattr(NodeClient, "_send", note)
     ctl("-p", vhost, "list_queues", "messages", "pid")
     assert asked[-1] == {"columns": "node,state,messages,name", "tables": "typed"}
 

@@ -15,7 +15,7 @@ from leveret.cluster.quorum.machine.commands import (
     Settle,
     decode_entry,
 )
-from leveret.cluster.quorum.machine.effects import DeadLetters, Deliver, Effects
+from leveret.cluster.quorum.machine.effects import Deliver, Effects, PublishDeadLetters
 from leveret.cluster.quorum.machine.figures import figures
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.snapshots import snapshot
@@ -74,7 +74,7 @@ class Books:
         for effect in effects.take():
             if isinstance(effect, Deliver):
                 self._delivers(effect)
-            elif isinstance(effect, DeadLetters) and not effect.are_kept:
+            elif isinstance(effect, PublishDeadLetters) and not effect.are_kept:
                 self._gone(self._of(effect.runs), "died of " + effect.reason.name)
             self.count(type(effect).__name__)
 

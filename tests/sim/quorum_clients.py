@@ -7,9 +7,14 @@ texts, such as b"a17", so that each one can be followed through everything.
 from itertools import count
 
 from leveret.cluster.groups.uses import GroupUse
-from leveret.cluster.quorum.client.command import Command
+from leveret.cluster.quorum.client.command import NumberedCommand
 from leveret.cluster.quorum.client.delivered_run import DeliveredRun
-from leveret.cluster.quorum.client.group_client import Attach, GroupClient, Send, Subscription
+from leveret.cluster.quorum.client.group_client import (
+    ConsumerCommand,
+    GroupClient,
+    SendCommands,
+    StartSession,
+)
 from leveret.cluster.quorum.machine.commands import (
     NO_LIMIT,
     Cancel,
@@ -39,7 +44,7 @@ def expanded(intervals):
     ]
 
 
-class JoinQueue(Command):
+class JoinQueue(NumberedCommand):
     """The first command of a sender."""
 
     def __init__(self, user):
@@ -54,7 +59,7 @@ class JoinQueue(Command):
         return False
 
 
-class Publish(Command):
+class Publish(NumberedCommand):
     """Publishes messages, of one priority and time to live."""
 
     def __init__(self, user, texts, priority, ttl_ms):
@@ -76,7 +81,7 @@ class Publish(Command):
         return False
 
 
-class Consume(Subscription):
+class Consume(ConsumerCommand):
     """Subscribes, or takes one message. held: by position, what has arrived and is not settled.
 
     sender: of a message that was taken, the sender that got it.
@@ -132,7 +137,7 @@ class Consume(Subscription):
         self.held = {}
 
 
-class GiveUp(Command):
+class GiveUp(NumberedCommand):
     """Settles, returns or rejects messages that a consumer holds, or ends the consumer."""
 
     def __init__(self, user, kind, holder, held):
@@ -155,7 +160,7 @@ class GiveUp(Command):
         return False
 
 
-class PurgeQueue(Command):
+class PurgeQueue(NumberedCommand):
     """Purges the queue."""
 
     def __init__(self, user):
@@ -196,9 +201,9 @@ class User:
 
     def do_outputs(self):
         for output in self.client.take_outputs():
-            if isinstance(output, Attach):
+            if isinstance(output, StartSession):
                 self.use.attach(output.session, output.sender, output.seen, output.received)
-            elif isinstance(output, Send):
+            elif isinstance(output, SendCommands):
                 self.use.send(output.session, output.payloads)
 
     # The senders of the client

@@ -24,9 +24,9 @@ from leveret.cluster.quorum.machine.commands import (
 )
 from leveret.cluster.quorum.machine.effects import (
     Applied,
-    DeadLetters,
     Deliver,
     Effects,
+    PublishDeadLetters,
     Result,
     SenderEnded,
     TimedOut,
@@ -200,7 +200,7 @@ class QuorumWorld(RaftWorld):
     def _serve(self, node, effects):
         """Tell clients what the leader's machine has for them."""
         for effect in effects:
-            if isinstance(effect, DeadLetters):
+            if isinstance(effect, PublishDeadLetters):
                 if effect.are_kept:
                     node.letters = [*node.letters, *effect.runs]
                 continue

@@ -5,8 +5,8 @@ The letters are those of docs/design/quorum-queues.md.
 
 from typing import TYPE_CHECKING
 
-from leveret.cluster.raft.messages import Acknowledgement, Answer, AskVote, Message, Vote
-from leveret.cluster.raft.outputs import CONFIGURATION, Append, Output, Reset, Send, Truncate
+from leveret.cluster.raft.messages import Acknowledgement, AskVote, RaftMessage, Vote, VoteAnswer
+from leveret.cluster.raft.outputs import CONFIGURATION, Append, Output, ResetLog, Send, Truncate
 from leveret.cluster.raft.progress import LOST
 from tests.sim.properties import require
 
@@ -47,14 +47,14 @@ class RaftHistory:
 
     def sends(self, node: "RaftNode", output: Send) -> None:
         """A member says something: it has to be on its disk; RF1, RF2, RF6."""
-        message: Message = output.message
+        message: RaftMessage = output.message
         disk, me = node.disk, node.name
         is_pre_vote = isinstance(message, AskVote | Vote) and message.is_pre_vote
         if not is_pre_vote:
             require(disk.term >= message.term, "RF1:", me, "says term", message.term)
         if isinstance(message, AskVote) and not is_pre_vote:
             self._vote(node, message.term, me)
-        if isinstance(message, Vote) and message.answer is Answer.GRANTED and not is_pre_vote:
+        if isinstance(message, Vote) and message.answer is VoteAnswer.GRANTED and not is_pre_vote:
             self._vote(node, message.term, output.to)
         if isinstance(message, Acknowledgement):
             self._acknowledged(node, output.to, message)
@@ -88,7 +88,7 @@ class RaftHistory:
         if isinstance(write, Truncate):
             require(write.first > node.applied, "RF5:", node.name, "truncates what it has applied")
             self.count("truncated")
-        elif isinstance(write, Reset):
+        elif isinstance(write, ResetLog):
             self.count("reset")
         if not isinstance(write, Append):
             return

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import combinations, permutations
 from random import Random
 
-from leveret.cluster.raft.configuration import Membership
+from leveret.cluster.raft.configuration import MemberKind
 from leveret.cluster.raft.raft_member import RaftMember
 from tests.sim.command import run_command, run_scenario
 from tests.sim.links import Action
@@ -22,7 +22,7 @@ from tests.sim.raft_world import RaftNode, RaftWorld
 
 STEPS = (100, 1_000)
 SETTLE_MS = 30_000
-MEMBERSHIPS = (Membership.VOTER, Membership.VOTER, Membership.NON_VOTER, None)
+MEMBERSHIPS = (MemberKind.VOTER, MemberKind.VOTER, MemberKind.NON_VOTER, None)
 
 
 class RaftScenario:

@@ -8,7 +8,7 @@ A member's clock runs on by itself and may jump ahead.
 
 from random import Random
 
-from leveret.cluster.raft.configuration import Configuration, Membership
+from leveret.cluster.raft.configuration import Configuration, MemberKind
 from leveret.cluster.raft.entry_log import Stored, StoredRun
 from leveret.cluster.raft.messages import decode_message, encode_message
 from leveret.cluster.raft.outputs import (
@@ -17,15 +17,15 @@ from leveret.cluster.raft.outputs import (
     CancelSnapshot,
     Committed,
     LeaderChanged,
+    LeaderTransferEnded,
     MemberLost,
     NoLongerMember,
     Output,
-    Read,
-    Reset,
+    ReadEntries,
+    ResetLog,
     SaveTerm,
     Send,
     SendSnapshot,
-    TransferEnded,
     Truncate,
     Wake,
 )
@@ -127,7 +127,7 @@ def apply_write(write: Output, entries: dict[int, Entry], disk: Disk | None) -> 
     elif isinstance(write, Truncate):
         for index in [one for one in entries if one >= write.first]:
             del entries[index]
-    elif isinstance(write, Reset):
+    elif isinstance(write, ResetLog):
         entries.clear()
     elif isinstance(write, SaveTerm) and disk is not None:
         disk.set_term(write.term, write.vote)
@@ -145,7 +145,7 @@ class RaftNode:
         self.wakes: list[int] = []
         self.applied = 0
         self.value = 0
-        self.reads: list[Read] = []
+        self.reads: list[ReadEntries] = []
         self.snapshots: dict[str, int] = {}
         self.is_removed = self.was_removed = False
         """It was told that it is removed; a leader has tried to remove it."""
@@ -255,7 +255,7 @@ class RaftWorld(Links):
         machine = node.machine
         assert machine is not None
         for output in machine.take_outputs():
-            if isinstance(output, Append | Truncate | Reset | SaveTerm):
+            if isinstance(output, Append | Truncate | ResetLog | SaveTerm):
                 node.disk.writes.append(output)
                 self.history.wrote(node, output)
             elif isinstance(output, Send):
@@ -264,7 +264,7 @@ class RaftWorld(Links):
                     self.ways[node.name, output.to].append(encode_message(output.message))
             elif isinstance(output, Committed):
                 self._apply(node, output.through)
-            elif isinstance(output, Read):
+            elif isinstance(output, ReadEntries):
                 node.reads.append(output)
             elif isinstance(output, SendSnapshot):
                 require(node.disk.snapshot.index >= output.index > 0, "no such snapshot")
@@ -282,7 +282,7 @@ class RaftWorld(Links):
             elif isinstance(output, MemberLost):
                 require(False, output.member, "is said to have lost entries")
             else:
-                assert isinstance(output, TransferEnded)
+                assert isinstance(output, LeaderTransferEnded)
 
     def _apply(self, node: RaftNode, through: int) -> None:
         entries = node.disk.entries()
@@ -372,7 +372,7 @@ class RaftWorld(Links):
 
     # Members and snapshots
 
-    def _change(self, name: str, member: str, membership: Membership | None) -> None:
+    def _change(self, name: str, member: str, membership: MemberKind | None) -> None:
         node, machine = self._running(name)
         if machine.change_member(member, membership) is None and membership is None:
             self.nodes[member].was_removed = True

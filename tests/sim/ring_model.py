@@ -24,7 +24,7 @@ import typer
 from leveret.cluster.gm.early_messages import EarlyMessages
 from leveret.cluster.gm.group import Added, Member
 from leveret.cluster.gm.neighbour_watch import NeighbourWatch
-from leveret.cluster.gm.pending import Pending
+from leveret.cluster.gm.pending import PendingBroadcasts
 from leveret.cluster.gm.ring_member import RingMember
 from tests.sim.properties import Broken
 from tests.sim.ring_properties import RingHistory
@@ -33,7 +33,7 @@ from tests.sim.ring_world import Action, RingNode, RingWorld
 ANYBODY = Member("", 0, 0)
 COPIED: dict[type, Callable[[], object]] = {
     RingMember: lambda: RingMember(ANYBODY),
-    Pending: lambda: Pending(0, ANYBODY),
+    PendingBroadcasts: lambda: PendingBroadcasts(0, ANYBODY),
     EarlyMessages: lambda: EarlyMessages(0),
     NeighbourWatch: lambda: NeighbourWatch(ANYBODY),
     RingNode: lambda: RingNode(""),

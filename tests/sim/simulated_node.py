@@ -28,17 +28,17 @@ from leveret.cluster.metadata.messages import (
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.outputs import (
     FAILED,
-    Answered,
+    AnswerClient,
     Apply,
     CheckSubmission,
     Discarded,
-    Installed,
     Output,
     PartitionedFrom,
     Pause,
     Restart,
     SendMessage,
     SendSnapshot,
+    ViewInstalled,
     WriteCompanions,
     WritePromise,
 )
@@ -49,7 +49,7 @@ from tests.sim.world import TICK, TICK_TIME, Endpoint, Events
 
 KEPT = 12
 LIMITS = ReplicationLimits(window=8, in_flight_max=4, pending_max=30, fence_ticks=8)
-Written = Apply | Installed | WriteCompanions | WritePromise
+Written = Apply | ViewInstalled | WriteCompanions | WritePromise
 """What goes to the disk."""
 _entries = msgspec.msgpack.Decoder(tuple[LogEntry, ...])
 
@@ -278,7 +278,7 @@ class SimulatedNode(Endpoint):
             case Apply():
                 self._apply(output.entry)
                 self._write(output)
-            case Installed():
+            case ViewInstalled():
                 self._install(output)
             case WriteCompanions() | WritePromise():
                 self._write(output)
@@ -286,7 +286,7 @@ class SimulatedNode(Endpoint):
                 require(not machine.views.fence.is_up, "V9: a fenced node orders")
                 is_refused = output.payload.endswith(b"7")
                 return machine.checked(output, output.payload, is_refused)
-            case Answered():
+            case AnswerClient():
                 self._answer(output)
             case PartitionedFrom():
                 self._events.note(self.name, "is partitioned from", output.names)
@@ -314,7 +314,7 @@ class SimulatedNode(Endpoint):
         self.applied.append(entry)
         self._history.applied(self.applied)
 
-    def _install(self, output: Installed) -> None:
+    def _install(self, output: ViewInstalled) -> None:
         self._events.note(self.name, "installs", output.view, "at", output.base)
         if output.snapshot is not None:
             self.applied = Applied(_entries.decode(output.snapshot))
@@ -346,7 +346,7 @@ class SimulatedNode(Endpoint):
         machine = self.machine
         self._step(lambda: machine.written(output.number))
 
-    def _answer(self, output: Answered) -> None:
+    def _answer(self, output: AnswerClient) -> None:
         machine = self.machine
         self.unanswered.discard(output.submission)
         self._events.note(self.name, "answers", output.submission.number, output.outcome)

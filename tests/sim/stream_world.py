@@ -11,7 +11,7 @@ from itertools import count
 
 from leveret.cluster.groups.group_frames import Attach, Find, Leads, LeadsNoMore
 from leveret.cluster.groups.uses import GroupUse
-from leveret.cluster.raft.outputs import DATA, Append, Reset, SaveTerm
+from leveret.cluster.raft.outputs import DATA, Append, ResetLog, SaveTerm
 from leveret.cluster.streams.machine.commands import Join, Publish, encode_command
 from leveret.cluster.streams.machine.effects import Applied
 from leveret.cluster.streams.machine.stream_machine import restore
@@ -54,7 +54,7 @@ class StreamDisk(Disk):
 
     def _apply_chunks(self, write):
         apply_write(write, self._entries, self)
-        if isinstance(write, Reset):
+        if isinstance(write, ResetLog):
             self.term_before, self.offset_before = write.term, self.snapshot.offset
 
     @property

@@ -13,7 +13,7 @@ from leveret.storage.disk.file_reads import FileReads
 from leveret.storage.disk.worker import Worker
 from leveret.storage.group_log.group_state import SnapshotName
 from leveret.storage.group_log.group_store import QUORUM, GroupStore
-from leveret.storage.group_log.rounds import Snapshot
+from leveret.storage.group_log.rounds import TakenSnapshot
 from leveret.storage.log.log import Log
 from leveret.storage.log.log_files import LogFiles
 from leveret.storage.log.recovery import LogReader
@@ -184,7 +184,7 @@ class GroupNode:
         if model is None or not model.applied:
             return None
         live = [one for one in model.entries if one <= model.applied and one not in model.settled]
-        return Snapshot(
+        return TakenSnapshot(
             SnapshotName(model.applied, model.term), b"configuration",
             msgspec.msgpack.encode(live), runs_of(live), model.applied,
         )  # fmt: skip

@@ -12,7 +12,7 @@ from leveret.storage.disk.disk import StoreError
 from leveret.storage.messages.formats import (
     FILE_HEADER_BYTES,
     STORED,
-    Record,
+    ScannedRecord,
     decode_run,
     read_records,
 )
@@ -56,7 +56,7 @@ def refers_to_body(directory):
     """Whether a segment has a message whose body is in the message store."""
     for path in directory.glob(FILES[1]):
         records = read_records(path.read_bytes(), FILE_HEADER_BYTES)
-        runs = [decode_run(one.head) for one in records if isinstance(one, Record)]
+        runs = [decode_run(one.head) for one in records if isinstance(one, ScannedRecord)]
         if any(run.flags & STORED for run in runs):
             return True
     return False

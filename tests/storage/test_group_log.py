@@ -15,7 +15,7 @@ from leveret.storage.disk.disk import GROUP_POINTS, POINTS, Disk, DiskFull
 from leveret.storage.group_log import entry_blocks, kept_files, rounds, rows
 from leveret.storage.group_log.group_state import SnapshotName
 from leveret.storage.group_log.kept_files import kept_numbers
-from leveret.storage.group_log.rounds import Snapshot
+from leveret.storage.group_log.rounds import TakenSnapshot
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
 from tests.storage.stored_groups import GroupNode
 
@@ -269,7 +269,7 @@ async def test_a_received_snapshot_takes_the_place_of_the_log(tmp_path):
     name = SnapshotName(90, 4)
     for index in (20, 30, 40):
         node.log.receive(1, name, index, 2, 0, b"body %d" % index)
-    snapshot = Snapshot(name, b"newer", b"\x94\x01\x14\x1e\x28", [(1, 1), (20, 20)], 90)
+    snapshot = TakenSnapshot(name, b"newer", b"\x94\x01\x14\x1e\x28", [(1, 1), (20, 20)], 90)
     await node.store.rounds.install(node.store.log.groups[1], snapshot, 1)
     node.log.reset(1, name)
     node.log.append(1, 91, 4, 0, [b"after"])
@@ -297,7 +297,7 @@ async def test_entries_that_came_twice_for_a_snapshot_are_there_once(tmp_path):
         node.log.receive(1, name, index, 2, 0, b"%d" % index)
     live = [(index, index) for index in (1, 2, 3, 4, 20, 30)]
     await node.store.rounds.install(
-        node.store.log.groups[1], Snapshot(name, b"", b"\x90", live, 90), 4
+        node.store.log.groups[1], TakenSnapshot(name, b"", b"\x90", live, 90), 4
     )
     node.log.reset(1, name)
     await node.sync()
@@ -315,7 +315,7 @@ async def test_a_received_snapshot_without_its_reset_leaves_the_log(tmp_path):
     node.append(1, b"kept", b"other")
     name = SnapshotName(90, 4)
     node.log.receive(1, name, 20, 2, 0, b"body")
-    snapshot = Snapshot(name, b"newer", b"\x90", [], 90)
+    snapshot = TakenSnapshot(name, b"newer", b"\x90", [], 90)
     await node.store.rounds.install(node.store.log.groups[1], snapshot, 1)
     await node.halt()
     node = GroupNode(tmp_path, models={})
@@ -346,7 +346,9 @@ async def test_entries_of_a_snapshot_that_came_over_many_log_files_are_found(tmp
         node.log.receive(1, name, index, 2, 0, b"body %d" % index)
         await fill_files(node, 2)
     assert len(kept_numbers(node.disk, tmp_path / "quorum")) > 3
-    snapshot = Snapshot(name, b"newer", b"\x93\x14\x1e\x28", [(20, 20), (30, 30), (40, 40)], 90)
+    snapshot = TakenSnapshot(
+        name, b"newer", b"\x93\x14\x1e\x28", [(20, 20), (30, 30), (40, 40)], 90
+    )
     await node.store.rounds.install(node.store.log.groups[1], snapshot, 0)
     node.log.reset(1, name)
     await fill_files(node, 2)
@@ -383,7 +385,7 @@ async def test_a_received_snapshot_that_the_log_has_reached_is_sent_with_what_it
     node.append(1, *[b"%d" % index for index in range(1, 11)])
     node.models[1].applied = 4
     await node.store.rounds.free_space([1])
-    snapshot = Snapshot(SnapshotName(8, 0), b"", b"\x92\x01\x07", [(1, 1), (7, 7)], 8)
+    snapshot = TakenSnapshot(SnapshotName(8, 0), b"", b"\x92\x01\x07", [(1, 1), (7, 7)], 8)
     # Another leader has sent the entries meanwhile: the log is not reset.
     await node.store.rounds.install(node.store.log.groups[1], snapshot, 4)
     user = object()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from leveret.broker.events.events import Events
 from leveret.broker.moving.federation.exchange_mover import ExchangeMover
-from leveret.broker.moving.federation.link import ConnectFrom, Link
+from leveret.broker.moving.federation.link import ConnectFrom, RunningLink
 from leveret.broker.moving.federation.link_definition import LinkDefinition
 from leveret.broker.moving.federation.status import EXCHANGE
 from leveret.broker.moving.transfers.placement_by_hash import chosen
@@ -51,9 +51,9 @@ class ExchangeLinks:
         """The running nodes choose one for each link."""
         return chosen(definition.place, running) == self._node
 
-    def make(self, definition: LinkDefinition) -> Link:
+    def make(self, definition: LinkDefinition) -> RunningLink:
         """A new link, which is started later."""
         exchange = definition.federated
         assert isinstance(exchange, Exchange), "found by `find`"
         mover = ExchangeMover(definition, exchange, self._clock)
-        return Link(definition, self._connect, self._clock, mover, self._events)
+        return RunningLink(definition, self._connect, self._clock, mover, self._events)

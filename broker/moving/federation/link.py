@@ -1,7 +1,7 @@
 """One federation link: a connection to the vhost here, one to the upstream, and messages between.
 
     connect to the upstream ─► connect to this node ─► move messages, as the kind of link does it
-        (`Mover`), until a connection or a channel is closed
+        (`LinkWork`), until a connection or a channel is closed
 
 After a failure the link reports the reason (status.py), closes both connections, and starts again
 after its pause. RabbitMQ's links (`rabbit_federation_link_util`) connect to their node first, which
@@ -71,7 +71,7 @@ class LinkEnds:
         return str(name)[:CLUSTER_NAME_MAX] if kind == "S" else None
 
 
-class Mover(Protocol):
+class LinkWork(Protocol):
     """The work of one kind of links with both connections."""
 
     async def move(self, ends: LinkEnds, is_running: Callable[[Transfer], object]) -> None:
@@ -85,7 +85,7 @@ class Mover(Protocol):
         """Delete the objects that the link made upstream. Raises what `move` does."""
 
 
-class Link:
+class RunningLink:
     """A federation link. It runs from `start` to `stop`."""
 
     def __init__(
@@ -93,7 +93,7 @@ class Link:
         definition: LinkDefinition,
         connect: ConnectFrom,
         clock: Clock,
-        mover: Mover,
+        mover: LinkWork,
         events: Events,
     ) -> None:
         self.definition = definition

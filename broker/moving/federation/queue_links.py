@@ -6,7 +6,7 @@ A link runs on the node where its queue lives; that of a mirrored queue, where i
 from collections.abc import Iterable, Mapping, Sequence
 
 from leveret.broker.events.events import Events
-from leveret.broker.moving.federation.link import ConnectFrom, Link
+from leveret.broker.moving.federation.link import ConnectFrom, RunningLink
 from leveret.broker.moving.federation.link_definition import LinkDefinition
 from leveret.broker.moving.federation.link_kind import Federated
 from leveret.broker.moving.federation.queue_mover import QueueMover
@@ -62,9 +62,9 @@ class QueueLinks:
         vhost, queue = self._vhosts.get(place.vhost), self._queue(place.vhost, place.name)
         return vhost is not None and queue is not None and vhost.lives_here(queue)
 
-    def make(self, definition: LinkDefinition) -> Link:
+    def make(self, definition: LinkDefinition) -> RunningLink:
         """A new link, which is started later."""
         queue = self._queue(definition.place.vhost, definition.place.name)
         assert queue is not None, "a link is made for a queue that is there"
         mover = QueueMover(definition, queue, self._clock)
-        return Link(definition, self._connect, self._clock, mover, self._events)
+        return RunningLink(definition, self._connect, self._clock, mover, self._events)

@@ -64,7 +64,7 @@ def readdress_of(
     header = facts if destination.adds_forward_headers else None
     if destination.properties or header is not None or destination.adds_timestamp_header:
         clock = wall_time_s if destination.adds_timestamp_header else None
-        change = Change(destination.properties, header, clock, came_round)
+        change = PropertyChange(destination.properties, header, clock, came_round)
     if destination.queue is not None:
         return Readdress("", destination.queue, change, mandatory=True)
     # The default exchange with a key, which static shovels have instead of a queue, is one, too.
@@ -72,7 +72,7 @@ def readdress_of(
     return Readdress(destination.exchange, destination.exchange_key, change, mandatory=is_queue)
 
 
-class Change:
+class PropertyChange:
     """Changes the properties of messages."""
 
     def __init__(

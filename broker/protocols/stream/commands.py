@@ -1,6 +1,7 @@
 """The commands of an open connection that are answered: what each does, and its response.
 
-A command is refused with a code (`Refused`). Its response has all its fields even so, since clients
+A command is refused with a code (`CommandRefused`). Its response has all its fields even so,
+since clients
 read them. Publishes, credits and stored offsets are not answered: the connection handles them.
 """
 
@@ -14,7 +15,7 @@ from leveret.broker.protocols.stream.publishers import Publishers
 from leveret.broker.protocols.stream.responses import StreamNodes
 from leveret.broker.protocols.stream.serving import (
     READ,
-    Refused,
+    CommandRefused,
     ServingConnection,
     check,
     find_queue,
@@ -29,7 +30,7 @@ _OFFSET_TYPE: Final = 4
 _RESOLVED: Final = struct.Struct(">HQ")
 
 
-class Commands:
+class StreamCommands:
     """The commands of one connection."""
 
     def __init__(
@@ -45,7 +46,7 @@ class Commands:
         return key in _COMMANDS
 
     async def do(self, key: int, fields: tuple[Any, ...]) -> bytes:
-        """Do a command; returns the body of its response. Raises Refused, Fault."""
+        """Do a command; returns the body of its response. Raises CommandRefused, Fault."""
         return await _COMMANDS[key](self, *fields)
 
     # Publishers and subscriptions
@@ -102,7 +103,7 @@ class Commands:
         find_stream(self._connection, name).stored_offset(_bytes(reference), answer)
         offset = await answer
         if offset is None:
-            raise Refused(codes.NO_OFFSET)
+            raise CommandRefused(codes.NO_OFFSET)
         return responses.number(offset)
 
     async def resolve_offset(
@@ -151,7 +152,7 @@ class Commands:
         connection = self._connection
         try:
             queue = find_queue(connection, name)
-        except Refused as refused:
+        except CommandRefused as refused:
             return StreamNodes(refused.code)
         members = connection.services.queue_kinds.of(queue.kind).members(queue)
         if members is None or not members.leader:
@@ -172,21 +173,21 @@ def _bytes(text: str) -> bytes:
 
 Command: TypeAlias = Callable[..., Awaitable[bytes]]
 _COMMANDS: Final[Mapping[int, Command]] = {
-    codes.DECLARE_PUBLISHER: Commands.declare_publisher,
-    codes.DELETE_PUBLISHER: Commands.delete_publisher,
-    codes.QUERY_PUBLISHER_SEQUENCE: Commands.query_sequence,
-    codes.SUBSCRIBE: Commands.subscribe,
-    codes.UNSUBSCRIBE: Commands.unsubscribe,
-    codes.QUERY_OFFSET: Commands.query_offset,
-    codes.CREATE: Commands.create,
-    codes.DELETE: Commands.delete,
-    codes.ROUTE: Commands.route,
-    codes.PARTITIONS: Commands.partitions,
-    codes.EXCHANGE_COMMAND_VERSIONS: Commands.exchange_versions,
-    codes.STREAM_STATS: Commands.stream_stats,
-    codes.CREATE_SUPER_STREAM: Commands.create_super_stream,
-    codes.DELETE_SUPER_STREAM: Commands.delete_super_stream,
-    codes.RESOLVE_OFFSET: Commands.resolve_offset,
+    codes.DECLARE_PUBLISHER: StreamCommands.declare_publisher,
+    codes.DELETE_PUBLISHER: StreamCommands.delete_publisher,
+    codes.QUERY_PUBLISHER_SEQUENCE: StreamCommands.query_sequence,
+    codes.SUBSCRIBE: StreamCommands.subscribe,
+    codes.UNSUBSCRIBE: StreamCommands.unsubscribe,
+    codes.QUERY_OFFSET: StreamCommands.query_offset,
+    codes.CREATE: StreamCommands.create,
+    codes.DELETE: StreamCommands.delete,
+    codes.ROUTE: StreamCommands.route,
+    codes.PARTITIONS: StreamCommands.partitions,
+    codes.EXCHANGE_COMMAND_VERSIONS: StreamCommands.exchange_versions,
+    codes.STREAM_STATS: StreamCommands.stream_stats,
+    codes.CREATE_SUPER_STREAM: StreamCommands.create_super_stream,
+    codes.DELETE_SUPER_STREAM: StreamCommands.delete_super_stream,
+    codes.RESOLVE_OFFSET: StreamCommands.resolve_offset,
 }
 REFUSED_BODIES: Final[Mapping[int, bytes]] = {
     codes.QUERY_PUBLISHER_SEQUENCE: responses.number(0),

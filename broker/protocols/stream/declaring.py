@@ -13,7 +13,7 @@ from leveret.broker.declarations.values import DeleteExchange
 from leveret.broker.protocols.stream import codes
 from leveret.broker.protocols.stream.serving import (
     CONFIGURE,
-    Refused,
+    CommandRefused,
     ServingConnection,
     check,
     code_of,
@@ -33,7 +33,7 @@ logger = logging.getLogger("leveret.connection")
 
 
 async def create(connection: ServingConnection, name: str, arguments: Mapping[str, str]) -> bytes:
-    """Create a stream. Raises Refused, also if it exists."""
+    """Create a stream. Raises CommandRefused, also if it exists."""
     await check(connection, name, CONFIGURE)
     await _create(connection, name, arguments)
     return b""
@@ -41,25 +41,25 @@ async def create(connection: ServingConnection, name: str, arguments: Mapping[st
 
 async def _create(connection: ServingConnection, name: str, arguments: Mapping[str, str]) -> None:
     if not name:
-        raise Refused(codes.PRECONDITION_FAILED)
+        raise CommandRefused(codes.PRECONDITION_FAILED)
     try:
         properties = QueueProperties(table_of(arguments), durable=True)
     except ArgumentError as error:
         logger.error("%s cannot create stream '%s': %s", connection.name, name, error)
-        raise Refused(codes.PRECONDITION_FAILED) from None
+        raise CommandRefused(codes.PRECONDITION_FAILED) from None
     existed = name in connection.vhost.queues
     try:
         declared = await declaring_queues.declare_queue(connection.session, name, properties)
     except Fault as fault:
         logger.error("%s cannot create stream '%s': %s", connection.name, name, fault)
-        raise Refused(code_of(fault)) from None
+        raise CommandRefused(code_of(fault)) from None
     if existed:
-        raise Refused(codes.STREAM_ALREADY_EXISTS)
+        raise CommandRefused(codes.STREAM_ALREADY_EXISTS)
     await declared.synced
 
 
 async def delete(connection: ServingConnection, name: str) -> bytes:
-    """Delete a stream. Raises Refused."""
+    """Delete a stream. Raises CommandRefused."""
     await check(connection, name, CONFIGURE)
     await _delete(connection, name)
     return b""
@@ -80,13 +80,13 @@ async def create_super_stream(
     connection: ServingConnection, name: str, streams: Sequence[str], keys: Sequence[str],
     arguments: Mapping[str, str],
 ) -> bytes:  # fmt: skip
-    """Create an exchange, its partitions, and a binding for each key. Raises Refused."""
+    """Create an exchange, its partitions, and a binding for each key. Raises CommandRefused."""
     await _check_super_stream(connection, name, streams)
     if not name or len(streams) != len(keys) or len(set(streams)) < len(streams):
-        raise Refused(codes.PRECONDITION_FAILED)
+        raise CommandRefused(codes.PRECONDITION_FAILED)
     vhost = connection.vhost
     if name in vhost.exchanges or any(stream in vhost.queues for stream in streams):
-        raise Refused(codes.STREAM_ALREADY_EXISTS)
+        raise CommandRefused(codes.STREAM_ALREADY_EXISTS)
     made: list[str] = []
     is_made = False
     try:
@@ -103,7 +103,7 @@ async def create_super_stream(
 
 
 async def delete_super_stream(connection: ServingConnection, name: str) -> bytes:
-    """Delete an exchange and its partitions. Raises Refused."""
+    """Delete an exchange and its partitions. Raises CommandRefused."""
     exchange = connection.vhost.exchanges.get(name)
     streams = [] if exchange is None else partitions(connection.vhost, name)
     await _check_super_stream(connection, name, streams)
@@ -114,19 +114,19 @@ async def delete_super_stream(connection: ServingConnection, name: str) -> bytes
         await (await declaring_exchanges.delete_exchange(connection.session, name, if_unused=False))
     except Fault as fault:
         logger.error("%s cannot delete super stream '%s': %s", connection.name, name, fault)
-        raise Refused(code_of(fault)) from None
+        raise CommandRefused(code_of(fault)) from None
     return b""
 
 
 async def _check_super_stream(
     connection: ServingConnection, name: str, streams: Sequence[str]
 ) -> None:
-    """Raise Refused unless the user may configure the exchange and all partitions."""
+    """Raise CommandRefused unless the user may configure the exchange and all partitions."""
     access, vhost = connection.services.access, connection.vhost.name
     try:
         await access.check(connection.user, vhost, EXCHANGE, name, CONFIGURE)
     except Fault as fault:
-        raise Refused(code_of(fault)) from None
+        raise CommandRefused(code_of(fault)) from None
     for stream in streams:
         await check(connection, stream, CONFIGURE)
 
@@ -137,7 +137,7 @@ async def _declare_exchange(connection: ServingConnection, name: str) -> None:
         await (await declaring_exchanges.declare_exchange(connection.session, name, properties))
     except Fault as fault:
         logger.error("%s cannot create super stream '%s': %s", connection.name, name, fault)
-        raise Refused(code_of(fault)) from None
+        raise CommandRefused(code_of(fault)) from None
 
 
 async def _bind(
@@ -152,7 +152,7 @@ async def _bind(
         )
     except Fault as fault:
         logger.error("%s cannot bind stream '%s': %s", connection.name, stream, fault)
-        raise Refused(code_of(fault)) from None
+        raise CommandRefused(code_of(fault)) from None
 
 
 def _delete_at_once(connection: ServingConnection, exchange: str, streams: Sequence[str]) -> None:

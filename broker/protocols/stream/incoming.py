@@ -14,14 +14,14 @@ from typing import Final, Protocol
 from leveret.broker.amqp.errors import Fault, internal_error
 from leveret.broker.net.reading import Reading
 from leveret.broker.protocols.stream import codes, responses
-from leveret.broker.protocols.stream.commands import REFUSED_BODIES, Commands
+from leveret.broker.protocols.stream.commands import REFUSED_BODIES, StreamCommands
 from leveret.broker.protocols.stream.frame_input import FrameInput, FrameTooLarge
 from leveret.broker.protocols.stream.login import Login, LoginConnection, Unexpected
 from leveret.broker.protocols.stream.publishers import Publishers
-from leveret.broker.protocols.stream.requests import FrameError, Request, decode_request
+from leveret.broker.protocols.stream.requests import ClientRequest, FrameError, decode_request
 from leveret.broker.protocols.stream.serving import (
     READ,
-    Refused,
+    CommandRefused,
     ServingConnection,
     check,
     code_of,
@@ -66,7 +66,7 @@ class Incoming:
         self._login = Login(connection)
         self.publishers = Publishers(connection)
         self.subscriptions = Subscriptions(connection)
-        self._commands = Commands(connection, self.publishers, self.subscriptions)
+        self._commands = StreamCommands(connection, self.publishers, self.subscriptions)
 
     @property
     def is_held(self) -> bool:
@@ -163,7 +163,7 @@ class Incoming:
         else:
             connection.fail(code, reason)
 
-    async def _log_in(self, request: Request) -> None:
+    async def _log_in(self, request: ClientRequest) -> None:
         connection = self._connection
         try:
             await self._login.handle(request)
@@ -173,7 +173,7 @@ class Incoming:
 
     # Commands
 
-    def _serve(self, request: Request) -> None:
+    def _serve(self, request: ClientRequest) -> None:
         """Handle a command of an open connection."""
         key, fields, correlation = request.key, request.fields, request.correlation or 0
         connection = self._connection
@@ -197,12 +197,12 @@ class Incoming:
         elif key != codes.HEARTBEAT:
             self._fail(codes.UNKNOWN_FRAME, "unknown frame")
 
-    async def _respond(self, request: Request) -> None:
+    async def _respond(self, request: ClientRequest) -> None:
         connection, key = self._connection, request.key
         code, body = codes.OK, b""
         try:
             body = await self._commands.do(key, request.fields)
-        except Refused as refused:
+        except CommandRefused as refused:
             code = refused.code
         except (Fault, MetadataError) as error:
             logger.error("%s: command %d is refused: %s", connection.name, key, error)
@@ -218,7 +218,7 @@ class Incoming:
         try:
             await check(connection, name, READ)
             stream = find_stream(connection, name)
-        except Refused:
+        except CommandRefused:
             logger.warning("%s: an offset in stream '%s' is not stored", connection.name, name)
             return
         stream.store_offset(reference.encode("utf-8", "surrogateescape"), offset)

@@ -30,7 +30,7 @@ from leveret.broker.protocols.amqp091.connection.handshake import (
     server_properties,
 )
 from leveret.broker.protocols.stream import codes, responses
-from leveret.broker.protocols.stream.requests import Properties, Request
+from leveret.broker.protocols.stream.requests import ClientRequest, Properties
 from leveret.broker.protocols.stream.serving import note_error
 from leveret.broker.services.services import Services
 from leveret.broker.vhost.virtual_host import VirtualHost
@@ -110,7 +110,7 @@ class Login:
         """Whether the user is known, so that the limits of unknown peers end."""
         return self._user is not None
 
-    async def handle(self, request: Request) -> None:
+    async def handle(self, request: ClientRequest) -> None:
         """Handle the next command; may wait for a backend. Raises Unexpected."""
         key, step, fields = request.key, self._step, request.fields
         correlation = request.correlation or 0

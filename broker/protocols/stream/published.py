@@ -26,7 +26,7 @@ _BATCH: Final = struct.Struct(">BHII")
 _BATCH_BYTES: Final = 11
 
 
-class Published:
+class PublishedEntries:
     """The entries of a publish. ids: the publishing ids.
 
     filter_values: of each entry; none with version 1. entries: each in the form of a chunk.
@@ -61,20 +61,20 @@ class Published:
         self.are_increasing = True
         return left_out
 
-    def parts(self, entries_max: int) -> Iterator["Published"]:
+    def parts(self, entries_max: int) -> Iterator["PublishedEntries"]:
         """The same in parts. entries_max: of a part."""
         for begin in range(0, len(self.ids), entries_max):
             end = begin + entries_max
-            part = Published()
+            part = PublishedEntries()
             part.ids, part.entries = self.ids[begin:end], self.entries[begin:end]
             part.filter_values = self.filter_values[begin:end]
             part.message_count = count_messages(part.entries)
             yield part
 
 
-def read_published(data: bytes, at: int, count: int, version: int) -> Published:
+def read_published(data: bytes, at: int, count: int, version: int) -> PublishedEntries:
     """The entries of a publish, which begin at a place. Raises FrameError."""
-    published = Published()
+    published = PublishedEntries()
     try:
         end = _read(published, data, at, count, version == WITH_FILTERS)
     except (IndexError, struct.error):
@@ -84,7 +84,7 @@ def read_published(data: bytes, at: int, count: int, version: int) -> Published:
     return published
 
 
-def _read(published: Published, data: bytes, at: i64, count: int, has_filters: bool) -> i64:
+def _read(published: PublishedEntries, data: bytes, at: i64, count: int, has_filters: bool) -> i64:
     """Read the entries; returns where they end. Raises IndexError and struct.error."""
     ids, entries = published.ids, published.entries
     more_messages: i64 = 0

@@ -14,11 +14,11 @@ from typing import Final
 
 from leveret.broker.amqp.json_form import text
 from leveret.broker.protocols.stream import codes, responses
-from leveret.broker.protocols.stream.published import BODY, Published, read_published
+from leveret.broker.protocols.stream.published import BODY, PublishedEntries, read_published
 from leveret.broker.protocols.stream.requests import FrameError
 from leveret.broker.protocols.stream.serving import (
     WRITE,
-    Refused,
+    CommandRefused,
     ServingConnection,
     check,
     find_stream,
@@ -35,7 +35,7 @@ FRAME_WORK: Final = 8
 """The work of a publish in addition to that of each entry (broker/runtime/turns.py)."""
 
 
-class Publisher:
+class StreamPublisher:
     """One publisher. reference: its name; empty if it has none.
 
     published, confirmed, refused: numbers of its publishing ids. due: ids that it is told of next.
@@ -64,15 +64,15 @@ class Publishers:
         self._unconfirmed_max = settings.initial_credits
         self._resume_at = max(0, settings.initial_credits - settings.credits_for_unblocking)
         self._unconfirmed_bytes = 0
-        self._due: list[Publisher] = []
-        self.by_number: dict[int, Publisher] = {}
+        self._due: list[StreamPublisher] = []
+        self.by_number: dict[int, StreamPublisher] = {}
         self.unconfirmed = 0
         self.is_full = False
 
     # Declaring
 
     async def declare(self, number: int, reference: str, name: str) -> bytes:
-        """Declare a publisher. Raises Refused."""
+        """Declare a publisher. Raises CommandRefused."""
         connection = self._connection
         await check(connection, name, WRITE)
         encoded = reference.encode("utf-8", "surrogateescape")
@@ -81,21 +81,21 @@ class Publishers:
             or number in self.by_number
             or len(encoded) > REFERENCE_BYTES_MAX
         ):
-            raise Refused(codes.PRECONDITION_FAILED)
+            raise CommandRefused(codes.PRECONDITION_FAILED)
         stream = find_stream(connection, name)
         if encoded and any(
             one.reference == encoded and one.stream is stream for one in self.by_number.values()
         ):
-            raise Refused(codes.PRECONDITION_FAILED)
+            raise CommandRefused(codes.PRECONDITION_FAILED)
         connection.use(stream)
-        self.by_number[number] = Publisher(number, encoded, stream)
+        self.by_number[number] = StreamPublisher(number, encoded, stream)
         return b""
 
     def delete(self, number: int) -> None:
-        """Delete a publisher. Raises Refused."""
+        """Delete a publisher. Raises CommandRefused."""
         publisher = self.by_number.pop(number, None)
         if publisher is None:
-            raise Refused(codes.PUBLISHER_DOES_NOT_EXIST)
+            raise CommandRefused(codes.PUBLISHER_DOES_NOT_EXIST)
         self._connection.end_use(publisher.stream)
 
     def lose(self, stream: Stream) -> None:
@@ -160,7 +160,11 @@ class Publishers:
         self._look_at_unconfirmed()
 
     def _append(
-        self, publisher: Publisher, published: Published, left_out: list[int], frame_bytes: int
+        self,
+        publisher: StreamPublisher,
+        published: PublishedEntries,
+        left_out: list[int],
+        frame_bytes: int,
     ) -> None:
         """Append entries to the stream. left_out: ids that are confirmed with them."""
         ids = published.ids
@@ -175,7 +179,7 @@ class Publishers:
         )
 
     def _confirmed(
-        self, publisher: Publisher, ids: list[int], frame_bytes: int, is_stored: bool
+        self, publisher: StreamPublisher, ids: list[int], frame_bytes: int, is_stored: bool
     ) -> None:
         """Entries of a publisher are safe, or lost with their stream."""
         self.unconfirmed -= len(ids)

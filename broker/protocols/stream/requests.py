@@ -34,7 +34,7 @@ class FrameError(ValueError):
     """The bytes are not a command of a client: the connection is closed with `UNKNOWN_FRAME`."""
 
 
-class Request(NamedTuple):
+class ClientRequest(NamedTuple):
     """A command of a client. key: see codes.py. version: of its form.
 
     correlation: of its response; None if it has none. fields: the others, in their order.
@@ -114,7 +114,7 @@ class Fields:
         return self.number(USHORT), self.number(USHORT), self.number(USHORT)
 
 
-def decode_request(data: bytes) -> Request:
+def decode_request(data: bytes) -> ClientRequest:
     """The command in a frame without its size. Raises FrameError."""
     fields = Fields(data)
     key, version = fields.number(USHORT), fields.number(USHORT)
@@ -123,7 +123,7 @@ def decode_request(data: bytes) -> Request:
     if reader is None or not lowest <= version <= highest:
         raise FrameError(f"a client sends no command {key:#06x} of version {version}")
     correlation = fields.number(UINT) if key not in _WITHOUT_CORRELATION else None
-    return Request(key, version, correlation, reader(fields))
+    return ClientRequest(key, version, correlation, reader(fields))
 
 
 UBYTE = struct.Struct(">B")

@@ -25,7 +25,7 @@ _CODES: Final = {
 }
 
 
-class Refused(Exception):
+class CommandRefused(Exception):
     """A command is answered with this code."""
 
     def __init__(self, code: int) -> None:
@@ -86,16 +86,16 @@ class ServingConnection(Protocol):
 
 
 async def check(connection: ServingConnection, stream: str, permission: str) -> None:
-    """Raise Refused unless the user has this permission for a stream."""
+    """Raise CommandRefused unless the user has this permission for a stream."""
     access = connection.services.access
     try:
         await access.check(connection.user, connection.vhost.name, QUEUE, stream, permission)
     except ChannelFault as fault:
-        raise Refused(code_of(fault)) from None
+        raise CommandRefused(code_of(fault)) from None
 
 
 def find_stream(connection: ServingConnection, name: str) -> Stream:
-    """The stream of this name. Raises Refused if there is none."""
+    """The stream of this name. Raises CommandRefused if there is none."""
     return cast("Stream", find_queue(connection, name))
 
 
@@ -103,7 +103,7 @@ def find_queue(connection: ServingConnection, name: str) -> QueueClient:
     """The same as a queue."""
     queue = connection.vhost.queues.get(name)
     if queue is None or not is_stream(queue):
-        raise Refused(codes.STREAM_DOES_NOT_EXIST)
+        raise CommandRefused(codes.STREAM_DOES_NOT_EXIST)
     return queue
 
 

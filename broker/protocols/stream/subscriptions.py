@@ -17,7 +17,7 @@ from leveret.broker.protocols.stream import codes, responses
 from leveret.broker.protocols.stream.requests import Properties
 from leveret.broker.protocols.stream.serving import (
     READ,
-    Refused,
+    CommandRefused,
     ServingConnection,
     check,
     find_stream,
@@ -150,16 +150,16 @@ class Subscriptions(Actor):
         self, number: int, name: str, start: OffsetSpecification | None, credit: int,
         properties: Properties,
     ) -> bytes:  # fmt: skip
-        """Subscribe to a stream. Raises Refused."""
+        """Subscribe to a stream. Raises CommandRefused."""
         connection = self._connection
         await check(connection, name, READ)
         stream = find_stream(connection, name)
         if number in self.by_number:
-            raise Refused(codes.SUBSCRIPTION_ID_ALREADY_EXISTS)
+            raise CommandRefused(codes.SUBSCRIPTION_ID_ALREADY_EXISTS)
         is_single = properties.get("single-active-consumer") == "true"
         reference = properties.get(NAME, "").encode("utf-8", "surrogateescape")
         if len(reference) > NAME_BYTES_MAX or (is_single and NAME not in properties):
-            raise Refused(codes.PRECONDITION_FAILED)
+            raise CommandRefused(codes.PRECONDITION_FAILED)
         partition = -1
         if is_single and properties.get("super-stream"):
             partition = partition_of(connection.vhost, properties["super-stream"], name)
@@ -176,7 +176,7 @@ class Subscriptions(Actor):
             raise
         if one.reader is None:
             # The stream was deleted meanwhile.
-            raise Refused(codes.STREAM_NOT_AVAILABLE)
+            raise CommandRefused(codes.STREAM_NOT_AVAILABLE)
         return b""
 
     async def _open_reader(self, one: Subscription, start: OffsetSpecification) -> None:
@@ -190,10 +190,10 @@ class Subscriptions(Actor):
         one.ready()
 
     def unsubscribe(self, number: int) -> None:
-        """End a subscription. Raises Refused."""
+        """End a subscription. Raises CommandRefused."""
         one = self.by_number.get(number)
         if one is None:
-            raise Refused(codes.SUBSCRIPTION_ID_DOES_NOT_EXIST)
+            raise CommandRefused(codes.SUBSCRIPTION_ID_DOES_NOT_EXIST)
         self._remove(one)
 
     def _remove(self, one: Subscription) -> None:

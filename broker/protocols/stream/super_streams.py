@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from leveret.broker.amqp.field_table import INTEGER_LETTERS
 from leveret.broker.exchanges.router import WORK_AT_ONCE, Route
 from leveret.broker.protocols.stream import codes
-from leveret.broker.protocols.stream.serving import Refused, is_stream
+from leveret.broker.protocols.stream.serving import CommandRefused, is_stream
 from leveret.broker.queues.contract.stream_arguments import ORDER_ARGUMENT
 from leveret.broker.vhost import routing
 from leveret.broker.vhost.binding import Binding, Exchange
@@ -19,21 +19,21 @@ NO_ORDER = 2**63
 
 
 def partitions(vhost: VirtualHost, name: str) -> list[str]:
-    """The names of the partitions, in their order. Raises Refused."""
+    """The names of the partitions, in their order. Raises CommandRefused."""
     found = sorted(_bindings(find_super_stream(vhost, name)), key=_order)
     return list(dict.fromkeys(binding.destination.name for binding in found))
 
 
 def partition_of(vhost: VirtualHost, name: str, stream: str) -> int:
-    """The number of a stream in its super stream. Raises Refused if it is not in it."""
+    """The number of a stream in its super stream. Raises CommandRefused if it is not in it."""
     names = partitions(vhost, name)
     if stream not in names:
-        raise Refused(codes.PRECONDITION_FAILED)
+        raise CommandRefused(codes.PRECONDITION_FAILED)
     return names.index(stream)
 
 
 def route(vhost: VirtualHost, name: str, routing_key: str) -> list[str]:
-    """The partitions that a message with this key is routed to. Raises Refused."""
+    """The partitions that a message with this key is routed to. Raises CommandRefused."""
     found = Route(find_super_stream(vhost, name), [routing_key], routing.NO_PROPERTIES)
     while not found.go_on(WORK_AT_ONCE):
         pass
@@ -41,10 +41,10 @@ def route(vhost: VirtualHost, name: str, routing_key: str) -> list[str]:
 
 
 def find_super_stream(vhost: VirtualHost, name: str) -> Exchange:
-    """The exchange. Raises Refused if there is none."""
+    """The exchange. Raises CommandRefused if there is none."""
     exchange = vhost.exchanges.get(name)
     if exchange is None or not name:
-        raise Refused(codes.STREAM_DOES_NOT_EXIST)
+        raise CommandRefused(codes.STREAM_DOES_NOT_EXIST)
     return exchange
 
 

@@ -19,7 +19,7 @@ PRIORITY_MIN: Final = 0
 """The lowest priority of a consumer for which links fetch messages from other brokers."""
 
 
-class ConsumerRing(Protocol):
+class ConsumersWithRoom(Protocol):
     """The consumers of the queue (dispatch.py)."""
 
     def has_room(self, priority_min: int) -> bool:
@@ -40,7 +40,7 @@ class Demand:
         self.is_there = False
         self.listeners: list[Callable[[], object]] = []
 
-    def look(self, ready_count: int, ring: ConsumerRing) -> None:
+    def look(self, ready_count: int, ring: ConsumersWithRoom) -> None:
         """Messages or consumers have come or gone. ready_count: how many messages are ready."""
         is_there = not ready_count and ring.has_room(PRIORITY_MIN)
         if is_there is not self.is_there:

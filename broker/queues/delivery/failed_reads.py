@@ -173,13 +173,13 @@ def _do_nothing() -> None:
     """The queue has ended."""
 
 
-class Reader(Protocol):
+class MessageReader(Protocol):
     """An object that reads messages of a queue. reads: the queue's failed reads."""
 
     reads: FailedReads
 
 
-SomeReader = TypeVar("SomeReader", bound=Reader)
+SomeReader = TypeVar("SomeReader", bound=MessageReader)
 Arguments = ParamSpec("Arguments")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from leveret.broker.amqp.errors import not_found
 from leveret.broker.amqp.field_table import decode_table, encode_table
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.values import DeleteBinding, PutBinding
 from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.queues.contract.queue_client import QueueClient
@@ -111,7 +111,7 @@ class DeclaredBindings(ObjectsOfVhosts[PutBinding, DeleteBinding]):
             vhost.routes_changed()
         return NO_STEPS
 
-    def acts(self, it: PutBinding | DeleteBinding) -> Iterator[Act]:
+    def acts(self, it: PutBinding | DeleteBinding) -> Iterator[AuditedChange]:
         action, done, preposition = (
             ("created", "Bound", "to")
             if isinstance(it, PutBinding)
@@ -122,7 +122,7 @@ class DeclaredBindings(ObjectsOfVhosts[PutBinding, DeleteBinding]):
             f"{resource(EXCHANGE, it.source, it.vhost)} with routing key '{it.routing_key}'"
         )
         detail = {"source": it.source, "routing_key": it.routing_key}
-        yield Act(f"binding.{action}", BINDING, it.destination, text, it.vhost, detail)
+        yield AuditedChange(f"binding.{action}", BINDING, it.destination, text, it.vhost, detail)
 
 
 def find_binding(vhost: VirtualHost, it: DeleteBinding) -> Binding | None:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from leveret.broker.amqp.field_table import decode_table, encode_table
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.requester import AMQP, Requester
 from leveret.broker.declarations.values import DeleteExchange, PutExchange
 from leveret.broker.exchanges import create_exchange_type
@@ -137,14 +137,14 @@ class DeclaredExchanges(ObjectsOfVhosts[PutExchange, DeleteExchange]):
         is_by_client = isinstance(it, DeleteExchange) and requester.way == AMQP
         return self.is_durable(it) if is_by_client else super().is_reported(it, requester)
 
-    def acts(self, it: PutExchange | DeleteExchange) -> Iterator[Act]:
+    def acts(self, it: PutExchange | DeleteExchange) -> Iterator[AuditedChange]:
         name = resource(EXCHANGE, it.name, it.vhost)
         if isinstance(it, PutExchange):
             text = f"Declared {name} of type '{it.type}'"
             detail = {"type": it.type, "durable": it.durable}
-            yield Act("exchange.created", EXCHANGE, it.name, text, it.vhost, detail)
+            yield AuditedChange("exchange.created", EXCHANGE, it.name, text, it.vhost, detail)
         else:
-            yield Act("exchange.deleted", EXCHANGE, it.name, f"Deleted {name}", it.vhost)
+            yield AuditedChange("exchange.deleted", EXCHANGE, it.name, f"Deleted {name}", it.vhost)
 
 
 def deleting_with_vhost(vhost: VirtualHost, exchange: Exchange, acting_user: str) -> Iterator[int]:

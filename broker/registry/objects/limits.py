@@ -7,7 +7,7 @@ Source of the events: RabbitMQ's `rabbit_vhost_limit` and `rabbit_auth_backend_i
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.values import (
     DeleteUserLimits,
     DeleteVhostLimits,
@@ -68,14 +68,16 @@ class DeclaredVhostLimits(DeclaredObjects[PutVhostLimits, DeleteVhostLimits]):
             _vhost_limits_deleted(tables.events, it)
         return NO_STEPS
 
-    def acts(self, it: PutVhostLimits | DeleteVhostLimits) -> Iterator[Act]:
+    def acts(self, it: PutVhostLimits | DeleteVhostLimits) -> Iterator[AuditedChange]:
         where = f"limits of virtual host '{it.vhost}'"
         if isinstance(it, PutVhostLimits):
             text = f"Successfully set {where} to {_listed(it.limits)}"
-            yield Act("vhost.limits.set", LIMITS, it.vhost, text, it.vhost, dict(it.limits))
+            yield AuditedChange(
+                "vhost.limits.set", LIMITS, it.vhost, text, it.vhost, dict(it.limits)
+            )
         else:
             text = f"Successfully cleared {where}"
-            yield Act("vhost.limits.cleared", LIMITS, it.vhost, text, it.vhost)
+            yield AuditedChange("vhost.limits.cleared", LIMITS, it.vhost, text, it.vhost)
 
 
 class DeclaredUserLimits(DeclaredObjects[PutUserLimits, DeleteUserLimits]):
@@ -123,13 +125,15 @@ class DeclaredUserLimits(DeclaredObjects[PutUserLimits, DeleteUserLimits]):
             user_limits_deleted(tables.events, it.user, it.acting_user)
         return NO_STEPS
 
-    def acts(self, it: PutUserLimits | DeleteUserLimits) -> Iterator[Act]:
+    def acts(self, it: PutUserLimits | DeleteUserLimits) -> Iterator[AuditedChange]:
         where = f"limits of user '{it.user}'"
         if isinstance(it, PutUserLimits):
             text = f"Successfully set {where} to {_listed(it.limits)}"
-            yield Act("user.limits.set", LIMITS, it.user, text, detail=dict(it.limits))
+            yield AuditedChange("user.limits.set", LIMITS, it.user, text, detail=dict(it.limits))
         else:
-            yield Act("user.limits.cleared", LIMITS, it.user, f"Successfully cleared {where}")
+            yield AuditedChange(
+                "user.limits.cleared", LIMITS, it.user, f"Successfully cleared {where}"
+            )
 
 
 def _listed(limits: Mapping[str, int]) -> str:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.decided_replacements import DECIDED_REPLACEMENT
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.declarations.values import DeleteParameter, PutParameter, RequireParameter
@@ -93,7 +93,7 @@ class DeclaredParameters(DeclaredObjects[PutParameter, Change]):
     def is_reported(self, it: PutParameter | Change, requester: Requester) -> bool:
         return it.component != DECIDED_REPLACEMENT and super().is_reported(it, requester)
 
-    def acts(self, it: PutParameter | Change) -> Iterator[Act]:
+    def acts(self, it: PutParameter | Change) -> Iterator[AuditedChange]:
         done = "set" if isinstance(it, PutParameter) else "cleared"
         if it.component == GLOBAL:
             what = f"global parameter '{it.name}'"
@@ -102,7 +102,7 @@ class DeclaredParameters(DeclaredObjects[PutParameter, Change]):
             what += f" in virtual host '{it.vhost}'"
         detail = {"component": it.component}
         text = f"Successfully {done} {what}"
-        yield Act(f"parameter.{done}", PARAMETER, it.name, text, it.vhost, detail)
+        yield AuditedChange(f"parameter.{done}", PARAMETER, it.name, text, it.vhost, detail)
 
 
 def emit(

@@ -6,7 +6,7 @@ Source of the events: RabbitMQ's `rabbit_auth_backend_internal`.
 from collections.abc import Iterator
 
 from leveret.broker.auth.permissions import check_patterns
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.values import DeletePermission, Permission, PutPermission
 from leveret.broker.events.events import Events
 from leveret.broker.registry.declared_objects import NO_STEPS, USER, VHOST, DeclaredObjects, Place
@@ -66,11 +66,11 @@ class DeclaredPermissions(DeclaredObjects[PutPermission, DeletePermission]):
             permission_deleted(tables.events, it.vhost, it.user, it.acting_user)
         return NO_STEPS
 
-    def acts(self, it: PutPermission | DeletePermission) -> Iterator[Act]:
+    def acts(self, it: PutPermission | DeletePermission) -> Iterator[AuditedChange]:
         if isinstance(it, DeletePermission):
             where = f"for user '{it.user}' in virtual host '{it.vhost}'"
             text = f"Successfully cleared permissions {where}"
-            yield Act("permission.deleted", PERMISSION, it.user, text, it.vhost)
+            yield AuditedChange("permission.deleted", PERMISSION, it.user, text, it.vhost)
             return
         row = it.permission
         text = (
@@ -78,7 +78,7 @@ class DeclaredPermissions(DeclaredObjects[PutPermission, DeletePermission]):
             f"'{row.configure}', '{row.write}', '{row.read}'"
         )
         detail = {"configure": row.configure, "write": row.write, "read": row.read}
-        yield Act("permission.created", PERMISSION, row.user, text, row.vhost, detail)
+        yield AuditedChange("permission.created", PERMISSION, row.user, text, row.vhost, detail)
 
 
 def _permission_put(events: Events, permission: Permission, acting_user: str) -> None:

@@ -6,7 +6,7 @@ policies.
 
 from collections.abc import Iterator
 
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.values import DeletePolicy, Policy, PutPolicy
 from leveret.broker.events.events import Events
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
@@ -77,12 +77,12 @@ class DeclaredPolicies(DeclaredObjects[PutPolicy, DeletePolicy]):
             _policy_deleted(tables.events, it)
         return NO_STEPS
 
-    def acts(self, it: PutPolicy | DeletePolicy) -> Iterator[Act]:
+    def acts(self, it: PutPolicy | DeletePolicy) -> Iterator[AuditedChange]:
         kind = "operator policy" if it.component == OPERATOR_POLICY else POLICY
         event = kind.replace(" ", ".")
         if isinstance(it, DeletePolicy):
             text = f"Successfully cleared {kind} '{it.name}' in virtual host '{it.vhost}'"
-            yield Act(f"{event}.cleared", kind, it.name, text, it.vhost)
+            yield AuditedChange(f"{event}.cleared", kind, it.name, text, it.vhost)
             return
         policy = it.policy
         text = (
@@ -93,7 +93,7 @@ class DeclaredPolicies(DeclaredObjects[PutPolicy, DeletePolicy]):
             "pattern": policy.pattern, "apply-to": policy.apply_to, "priority": policy.priority,
             "definition": dict(policy.definition),
         }  # fmt: skip
-        yield Act(f"{event}.set", kind, policy.name, text, policy.vhost, detail)
+        yield AuditedChange(f"{event}.set", kind, policy.name, text, policy.vhost, detail)
 
 
 def _policy_put(events: Events, it: PutPolicy) -> None:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import decode_table, encode_table
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.decided_replacements import DECIDED_REPLACEMENT
 from leveret.broker.declarations.requester import AMQP, Requester
 from leveret.broker.declarations.values import (
@@ -256,7 +256,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
         is_by_client = isinstance(it, DeleteQueue) and requester.way == AMQP
         return self.is_durable(it) if is_by_client else super().is_reported(it, requester)
 
-    def acts(self, it: PutQueue | Change) -> Iterator[Act]:
+    def acts(self, it: PutQueue | Change) -> Iterator[AuditedChange]:
         name = resource(QUEUE, it.name, it.vhost)
         match it:
             case PutQueue():
@@ -276,8 +276,8 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
                 yield _act(it, "queue.deleted", text, messages=count)
 
 
-def _act(it: PutQueue | Change, action: str, text: str, **detail: Any) -> Act:
-    return Act(action, QUEUE, it.name, text, it.vhost, detail)
+def _act(it: PutQueue | Change, action: str, text: str, **detail: Any) -> AuditedChange:
+    return AuditedChange(action, QUEUE, it.name, text, it.vhost, detail)
 
 
 # Rows

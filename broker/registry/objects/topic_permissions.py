@@ -6,7 +6,7 @@ Source of the events: RabbitMQ's `rabbit_auth_backend_internal`.
 from collections.abc import Iterator
 
 from leveret.broker.auth.permissions import check_patterns
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.values import (
     DeleteTopicPermission,
     PutTopicPermission,
@@ -72,13 +72,15 @@ class DeclaredTopicPermissions(DeclaredObjects[PutTopicPermission, DeleteTopicPe
             topic_permission_deleted(tables.events, it.vhost, it.user, it.acting_user)
         return NO_STEPS
 
-    def acts(self, it: PutTopicPermission | DeleteTopicPermission) -> Iterator[Act]:
+    def acts(self, it: PutTopicPermission | DeleteTopicPermission) -> Iterator[AuditedChange]:
         if isinstance(it, DeleteTopicPermission):
             exchange = "" if it.exchange is None else f" on exchange '{it.exchange}'"
             where = f"for user '{it.user}' in virtual host '{it.vhost}'"
             text = f"Successfully cleared topic permissions{exchange} {where}"
             detail = {} if it.exchange is None else {"exchange": it.exchange}
-            yield Act("topic.permission.deleted", TOPIC_PERMISSION, it.user, text, it.vhost, detail)
+            yield AuditedChange(
+                "topic.permission.deleted", TOPIC_PERMISSION, it.user, text, it.vhost, detail
+            )
             return
         row = it.permission
         text = (
@@ -86,7 +88,9 @@ class DeclaredTopicPermissions(DeclaredObjects[PutTopicPermission, DeleteTopicPe
             f"'{row.user}' in virtual host '{row.vhost}' to '{row.write}', '{row.read}'"
         )
         detail = {"exchange": row.exchange, "write": row.write, "read": row.read}
-        yield Act("topic.permission.created", TOPIC_PERMISSION, row.user, text, row.vhost, detail)
+        yield AuditedChange(
+            "topic.permission.created", TOPIC_PERMISSION, row.user, text, row.vhost, detail
+        )
 
 
 def _topic_permission_put(events: Events, permission: TopicPermission, acting_user: str) -> None:

@@ -5,7 +5,7 @@ Source of the events: RabbitMQ's `rabbit_auth_backend_internal`.
 
 from collections.abc import Iterator
 
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.values import DeleteUser, PutUser, User
 from leveret.broker.events.events import Events
 from leveret.broker.policies.parameters import NO_VHOST, USER_LIMITS
@@ -68,24 +68,26 @@ class DeclaredUsers(DeclaredObjects[PutUser, DeleteUser]):
         if had_limits:
             user_limits_deleted(tables.events, it.name, it.acting_user)
 
-    def acts(self, it: PutUser | DeleteUser) -> Iterator[Act]:
+    def acts(self, it: PutUser | DeleteUser) -> Iterator[AuditedChange]:
         if isinstance(it, DeleteUser):
-            yield Act("user.deleted", USER, it.name, f"Deleted user '{it.name}'")
+            yield AuditedChange("user.deleted", USER, it.name, f"Deleted user '{it.name}'")
             return
         user, name = it.user, it.user.name
         before = self._tables.users.get(name)
         has_new_password = before is None or before.password_hash != user.password_hash
         if before is None:
-            yield Act("user.created", USER, name, f"Created user '{name}'")
+            yield AuditedChange("user.created", USER, name, f"Created user '{name}'")
         elif has_new_password and user.password_hash:
             text = f"Successfully changed password for user '{name}'"
-            yield Act("user.password.changed", USER, name, text)
+            yield AuditedChange("user.password.changed", USER, name, text)
         elif has_new_password:
-            yield Act("user.password.cleared", USER, name, f"Clearing password for user '{name}'")
+            yield AuditedChange(
+                "user.password.cleared", USER, name, f"Clearing password for user '{name}'"
+            )
         if before is None or before.tags != user.tags or not has_new_password:
             tags = ",".join(filter(None, user.tags))
             text = f"Successfully set user tags for user '{name}' to [{tags}]"
-            yield Act("user.tags.set", USER, name, text, detail={"tags": list(user.tags)})
+            yield AuditedChange("user.tags.set", USER, name, text, detail={"tags": list(user.tags)})
 
 
 def _user_put(events: Events, before: User | None, user: User, acting_user: str) -> None:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.values import DeleteVhost, PutVhost
 from leveret.broker.registry.declared_objects import NO_STEPS, VHOST, DeclaredObjects, Place
 from leveret.broker.registry.objects import exchanges, queues
@@ -86,9 +86,11 @@ class DeclaredVhosts(DeclaredObjects[PutVhost, DeleteVhost]):
             tables.dependents.end_traces_of(vhost)
             vhost_deleted(vhost, it.acting_user)
 
-    def acts(self, it: PutVhost | DeleteVhost) -> Iterator[Act]:
+    def acts(self, it: PutVhost | DeleteVhost) -> Iterator[AuditedChange]:
         if isinstance(it, DeleteVhost):
-            yield Act("vhost.deleted", VHOST, it.name, f"Deleting vhost '{it.name}'", it.name)
+            yield AuditedChange(
+                "vhost.deleted", VHOST, it.name, f"Deleting vhost '{it.name}'", it.name
+            )
             return
         is_new = it.name not in self._tables.vhosts
         tags = ",".join(filter(None, it.tags.split(",")))
@@ -96,8 +98,8 @@ class DeclaredVhosts(DeclaredObjects[PutVhost, DeleteVhost]):
         described = facts if it.description or it.tags else "without a description"
         action, text = ("created", "Adding") if is_new else ("updated", "Updating")
         detail = {"description": it.description, "tags": it.tags}
-        yield Act(f"vhost.{action}", VHOST, it.name, f"{text} vhost '{it.name}' {described}",
-                  it.name, detail)  # fmt: skip
+        summary = f"{text} vhost '{it.name}' {described}"
+        yield AuditedChange(f"vhost.{action}", VHOST, it.name, summary, it.name, detail)
 
 
 def _emptying(vhost: VirtualHost, acting_user: str) -> Iterator[int]:

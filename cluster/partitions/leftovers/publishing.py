@@ -45,7 +45,7 @@ from leveret.storage.messages.message import Message
 WAITING_MAX = 1000
 
 
-class Published(NamedTuple):
+class PublishedFile(NamedTuple):
     """The outcome for a file. missing: the queues that do not exist, as vhost and name.
 
     skipped: the number of messages of these queues, and of exchanges that do not exist
@@ -132,7 +132,7 @@ class LeftoverPublishing:
         self._missing_exchanges: list[tuple[str, str]] = []
         self._declared = self._skipped = self._number = 0
 
-    async def run(self, reader: DiscardedReader) -> Published:
+    async def run(self, reader: DiscardedReader) -> PublishedFile:
         """Publish all messages, and wait for their confirms.
 
         Raises OSError, NotReadable, and Fault for a declaration that is not allowed.
@@ -142,7 +142,7 @@ class LeftoverPublishing:
                 await self._take(record)
             await self._confirms.wait(WAITING_MAX)
         await self._confirms.wait(0)
-        return Published(
+        return PublishedFile(
             self._declared, self._confirms.published, self._confirms.refused, self._skipped,
             tuple(self._missing), tuple(self._missing_exchanges),
         )  # fmt: skip

@@ -11,7 +11,7 @@ from mypy_extensions import mypyc_attr
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Command:
+class NumberedCommand:
     """One command. number: its place among the commands of its sender; 0 before it has one.
     payload: its encoded bytes.
     """

@@ -10,8 +10,8 @@ from typing import Final
 from mypy_extensions import i64
 
 from leveret.broker.queues.contract.publication import Publication, Publisher
-from leveret.cluster.quorum.client.command import Command
-from leveret.cluster.quorum.client.group_client import Subscription
+from leveret.cluster.quorum.client.command import NumberedCommand
+from leveret.cluster.quorum.client.group_client import ConsumerCommand
 from leveret.cluster.quorum.client.holders import Holder
 from leveret.cluster.quorum.client.timed_request import TimedRequest
 from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
@@ -45,7 +45,7 @@ MESSAGE_BYTES: Final = 100
 """About how much memory a message takes, beside its body, until it is applied."""
 
 
-class JoinGroup(Command):
+class JoinGroup(NumberedCommand):
     """The first command of a sender. node, incarnation: of this node."""
 
     __slots__ = ("_incarnation", "_node")
@@ -103,7 +103,7 @@ class HeldRun:
         self.place = place
 
 
-class Publish(Command):
+class PublishRuns(NumberedCommand):
     """Publishes messages: the runs that arrived in one turn.
 
     It holds the runs of publishers that wait for a confirm (`Publisher.hold`). The messages are
@@ -122,7 +122,7 @@ class Publish(Command):
         self.size: i64 = 0
 
     def __repr__(self) -> str:
-        return f"<Publish {self.number}>"
+        return f"<PublishRuns {self.number}>"
 
     def add(self, publication: Publication) -> None:
         """Add a run, before the command has a number."""
@@ -212,7 +212,7 @@ def _add_alike(runs: list[int], messages: list[Message], ttl: int) -> None:
     runs += (count, size, ttl, run_priority)
 
 
-class SettleHeld(Command):
+class SettleHeld(NumberedCommand):
     """Settles or returns deliveries of one holder. action: one of the constants above."""
 
     __slots__ = ("_action", "_consumer", "_positions")
@@ -242,13 +242,13 @@ class SettleHeld(Command):
         return False
 
 
-class CancelConsumer(Command):
+class CancelConsumer(NumberedCommand):
     """Ends a consumer. returns: whether its messages are returned, as its channel has ended."""
 
     __slots__ = ("_cancelled", "_consumer", "_returns")
 
     def __init__(
-        self, consumer: Subscription, returns: bool, cancelled: Callable[[], object]
+        self, consumer: ConsumerCommand, returns: bool, cancelled: Callable[[], object]
     ) -> None:
         """cancelled: called when the consumer gets no more messages."""
         super().__init__()
@@ -275,7 +275,7 @@ class CancelConsumer(Command):
         self._cancelled()
 
 
-class PurgeQueue(Command):
+class PurgeQueue(NumberedCommand):
     """Drops the ready messages. request: is answered with their number."""
 
     __slots__ = ("_request",)

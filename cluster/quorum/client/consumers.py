@@ -17,7 +17,7 @@ from leveret.broker.queues.contract.status import UP, ConsumerFigures
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.cluster.quorum.client.delivered_run import DeliveredRun
 from leveret.cluster.quorum.client.delivery_reader import DeliveryReader
-from leveret.cluster.quorum.client.group_client import Subscription
+from leveret.cluster.quorum.client.group_client import ConsumerCommand
 from leveret.cluster.quorum.client.holders import POSITION_BITS, Holder
 from leveret.cluster.quorum.client.timed_request import TimedRequest
 from leveret.cluster.quorum.machine.commands import NO_LIMIT, Checkout, Get, encode_command
@@ -56,7 +56,7 @@ class ConsumedQueue(Protocol):
     def settle_taken(self, first: int, count: int) -> None:
         """Settle deliveries that need no ack, once handed over. first: the first entry's number."""
 
-    def took(self, subscription: Subscription, octets: int) -> None:
+    def took(self, subscription: ConsumerCommand, octets: int) -> None:
         """Deliveries of this size were handed over: the leader sends more."""
 
     def give_back(self, first: int, count: int) -> None:
@@ -65,14 +65,14 @@ class ConsumedQueue(Protocol):
     def reject_unreadable(self, first: int, count: int, error: Exception) -> None:
         """Reject deliveries that cannot be read. first: the number of the first entry."""
 
-    def forget(self, subscription: Subscription) -> None:
+    def forget(self, subscription: ConsumerCommand) -> None:
         """The subscription gets no more messages."""
 
     def take_again(self, taken: "TakenMessage") -> None:
         """Take another message, because this one was returned before it was taken."""
 
 
-class ClientConsumer(Subscription):
+class ClientConsumer(ConsumerCommand):
     """A consumer on this node. request: is answered when it is subscribed."""
 
     __slots__ = (
@@ -230,7 +230,7 @@ class ClientConsumer(Subscription):
         self._withheld.clear()
 
 
-class TakenMessage(Subscription):
+class TakenMessage(ConsumerCommand):
     """Takes one message. request: is answered with it."""
 
     __slots__ = (

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from leveret.broker.queues.contract.publication import Publication
-from leveret.cluster.quorum.client.commands import SETTLE, Publish, SettleHeld
+from leveret.cluster.quorum.client.commands import SETTLE, PublishRuns, SettleHeld
 from leveret.cluster.quorum.client.group_client import GroupClient
 from leveret.cluster.quorum.client.holders import Settlement
 from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
@@ -27,7 +27,7 @@ class Gathered:
     def __init__(self, group: GroupClient, hold: UnappliedHold) -> None:
         self._group = group
         self._hold = hold
-        self._publish: Publish | None = None
+        self._publish: PublishRuns | None = None
         self._action = SETTLE
         self._settlement = Settlement()
 
@@ -37,7 +37,7 @@ class Gathered:
             self._flush_settlement()
         gathered = self._publish
         if gathered is None:
-            gathered = self._publish = Publish(self._hold)
+            gathered = self._publish = PublishRuns(self._hold)
         gathered.add(publication)
         if gathered.size >= PUBLISH_BYTES_MAX:
             self._flush_publish()

@@ -1,8 +1,8 @@
 """A node's use of one quorum queue: its commands to the group and what it gets, over all leaders.
 
 **Promises.** The group applies each command given to `add` once, in this order, even if leaders
-change and links are lost. Each command is told its result (`Command.applied`). Each delivery
-arrives once.
+change and links are lost. Each command is told its result (`NumberedCommand.applied`). Each
+delivery arrives once.
 
 **Not promised.** That commands are applied while no leader has a majority. That deliveries stay
 valid if the group considers this node down: then the *sender* has ended.
@@ -36,19 +36,19 @@ from typing import Protocol
 
 from mypy_extensions import mypyc_attr
 
-from leveret.cluster.quorum.client.command import Command
+from leveret.cluster.quorum.client.command import NumberedCommand
 from leveret.cluster.quorum.client.delivered_run import DeliveredRun
 from leveret.cluster.quorum.client.holders import Holder, Holders
 from leveret.cluster.quorum.client.numbered_commands import NumberedCommands
 
 
-class Output:
+class GroupClientOutput:
     """Something that the service has to do. Outputs are done in order."""
 
     __slots__ = ()
 
 
-class Attach(Output):
+class StartSession(GroupClientOutput):
     """Start a session with the leader.
 
     sender, seen: all results of this sender through this number have arrived. received: for each
@@ -64,7 +64,7 @@ class Attach(Output):
         self.received = received
 
 
-class Send(Output):
+class SendCommands(GroupClientOutput):
     """Send commands to the leader in a session."""
 
     __slots__ = ("payloads", "session")
@@ -74,7 +74,7 @@ class Send(Output):
         self.payloads = payloads
 
 
-class Took(Output):
+class TellDeliveredBytes(GroupClientOutput):
     """Tell the leader how many bytes a consumer was handed."""
 
     __slots__ = ("consumer", "octets", "session")
@@ -86,7 +86,7 @@ class Took(Output):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Subscription(Command):
+class ConsumerCommand(NumberedCommand):
     """A command that subscribes a consumer, or takes one message (basic.get).
 
     holder: holds the messages that it gets. With each new number the command gets a new holder.
@@ -117,13 +117,13 @@ class Subscription(Command):
         """The group has ended the sender, and has taken back the consumer's deliveries."""
 
 
-class Senders(Protocol):
+class ClientSenders(Protocol):
     """The senders of a node (commands.py)."""
 
     def next_number(self) -> int:
         """The number of the next sender. The numbers of a node increase, also over restarts."""
 
-    def join(self) -> Command:
+    def join(self) -> NumberedCommand:
         """The first command of a sender."""
 
 
@@ -143,16 +143,16 @@ class GroupClient:
         "session",
     )  # fmt: skip
 
-    def __init__(self, senders: Senders) -> None:
+    def __init__(self, senders: ClientSenders) -> None:
         self._senders = senders
         self.session = 0
         self._is_attached = self._is_led = self._is_asked = False
         self.holders = Holders()
         self._commands = NumberedCommands(senders.next_number())
         # The subscriptions that get messages, or will get some, by number.
-        self._subscriptions: dict[int, Subscription] = {}
+        self._subscriptions: dict[int, ConsumerCommand] = {}
         self._to_send: list[bytes] = []
-        self._outputs: list[Output] = []
+        self._outputs: list[GroupClientOutput] = []
 
     def __repr__(self) -> str:
         return f"<GroupClient {self.sender}>"
@@ -176,17 +176,17 @@ class GroupClient:
         """Whether a sender's commands through this number are done, or the sender has ended."""
         return sender != self._commands.sender or self._commands.seen >= last
 
-    def take_outputs(self) -> list[Output]:
+    def take_outputs(self) -> list[GroupClientOutput]:
         """Take the outputs that are to be done now, in order."""
         if self._to_send:
-            self._outputs.append(Send(self.session, self._to_send))
+            self._outputs.append(SendCommands(self.session, self._to_send))
             self._to_send = []
         outputs, self._outputs = self._outputs, []
         return outputs
 
     # Requests of the node
 
-    def add(self, command: Command) -> None:
+    def add(self, command: NumberedCommand) -> None:
         """Give the group a command."""
         if not self._commands.last:
             self._number(self._senders.join())
@@ -194,21 +194,21 @@ class GroupClient:
         if self._is_led and not self._is_asked:
             self._attach()
 
-    def _number(self, command: Command) -> None:
+    def _number(self, command: NumberedCommand) -> None:
         payload = self._commands.add(command)
         if self._is_attached:
             self._to_send.append(payload)
-        if isinstance(command, Subscription):
+        if isinstance(command, ConsumerCommand):
             holder = command.holder = self.holders.add()
             holder.number = command.number
             self._subscriptions[command.number] = command
 
-    def took(self, subscription: Subscription, octets: int) -> None:
+    def took(self, subscription: ConsumerCommand, octets: int) -> None:
         """A consumer was handed messages of this size. A later session begins without this."""
         if self._is_attached:
-            self._outputs.append(Took(self.session, subscription.number, octets))
+            self._outputs.append(TellDeliveredBytes(self.session, subscription.number, octets))
 
-    def forget(self, subscription: Subscription) -> None:
+    def forget(self, subscription: ConsumerCommand) -> None:
         """Drop a subscription, which was cancelled or whose message was taken."""
         if self._subscriptions.pop(subscription.number, None) is not None:
             self.holders.close(subscription.holder)
@@ -239,7 +239,7 @@ class GroupClient:
         received: dict[int, int] = {}
         for number, subscription in self._subscriptions.items():
             received[number] = subscription.holder.received
-        self._outputs.append(Attach(self.session, commands.sender, commands.seen, received))
+        self._outputs.append(StartSession(self.session, commands.sender, commands.seen, received))
 
     # Messages from the leader
 
@@ -304,7 +304,7 @@ class GroupClient:
         if session == self.session:
             self._begin_next([one for one in self._commands if one.sender_ended()])
 
-    def _begin_next(self, again: list[Command]) -> None:
+    def _begin_next(self, again: list[NumberedCommand]) -> None:
         """Start the next sender. again: the commands that it has to send."""
         seen = self._commands.seen
         self.holders.end_all()
@@ -321,7 +321,7 @@ class GroupClient:
             self._number(command)
         self._attach()
 
-    def close(self) -> list[Command]:
+    def close(self) -> list[NumberedCommand]:
         """End: the queue is deleted, or the node stops. Returns the commands left unapplied."""
         self.leader_lost()
         left = list(self._commands)

@@ -11,7 +11,7 @@ from leveret.cluster.remote_queues.queue_frames import FullFigures
 from leveret.cluster.remote_queues.remote_figures import FiguredQueue, RemoteFigures
 
 
-class LedQueue(FiguredQueue, Protocol):
+class LocallyLedQueue(FiguredQueue, Protocol):
     """The queue."""
 
     def own_counts(self) -> CoarseCounts | None:
@@ -26,7 +26,7 @@ class LedFigures(RemoteFigures):
 
     __slots__ = ("_led",)
 
-    def __init__(self, queue: LedQueue) -> None:
+    def __init__(self, queue: LocallyLedQueue) -> None:
         super().__init__(queue)
         self._led = queue
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from mypy_extensions import i64
 
-from leveret.cluster.quorum.client.command import Command
+from leveret.cluster.quorum.client.command import NumberedCommand
 
 
 class NumberedCommands:
@@ -26,12 +26,12 @@ class NumberedCommands:
         self.last: i64 = 0
         self.seen: i64 = 0
         self.kept_bytes: i64 = 0
-        self._kept: dict[int, Command] = {}
+        self._kept: dict[int, NumberedCommand] = {}
 
     def __repr__(self) -> str:
         return f"<{len(self._kept)} commands of {self.sender}>"
 
-    def add(self, command: Command) -> bytes:
+    def add(self, command: NumberedCommand) -> bytes:
         """Give a command its number, and encode it. Returns the bytes."""
         self.last += 1
         number = self.last
@@ -71,6 +71,6 @@ class NumberedCommands:
         self.kept_bytes -= len(command.payload)
         command.applied(result)
 
-    def __iter__(self) -> Iterator[Command]:
+    def __iter__(self) -> Iterator[NumberedCommand]:
         """The kept commands, in order."""
         return iter(self._kept.values())

@@ -45,7 +45,7 @@ from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor
-from leveret.cluster.quorum.client.command import Command
+from leveret.cluster.quorum.client.command import NumberedCommand
 from leveret.cluster.quorum.client.commands import (
     DISCARD,
     RETURN,
@@ -61,11 +61,11 @@ from leveret.cluster.quorum.client.delivery_reader import DeliveryReader
 from leveret.cluster.quorum.client.ended_group import ENDED_FIGURES, ENDED_GROUP
 from leveret.cluster.quorum.client.gathered import Gathered
 from leveret.cluster.quorum.client.group_client import (
-    Attach,
+    ConsumerCommand,
     GroupClient,
-    Send,
-    Subscription,
-    Took,
+    SendCommands,
+    StartSession,
+    TellDeliveredBytes,
 )
 from leveret.cluster.quorum.client.group_service import GroupService
 from leveret.cluster.quorum.client.holders import POSITION_MASK
@@ -204,11 +204,11 @@ class QuorumQueueClient(Actor):
     def _do_outputs(self) -> None:
         service = self._service
         for output in self._group.take_outputs():
-            if isinstance(output, Attach):
+            if isinstance(output, StartSession):
                 service.attach(output.session, output.sender, output.seen, output.received)
-            elif isinstance(output, Send):
+            elif isinstance(output, SendCommands):
                 service.send(output.session, output.payloads)
-            elif isinstance(output, Took):
+            elif isinstance(output, TellDeliveredBytes):
                 service.took(output.session, output.consumer, output.octets)
 
     # The leader
@@ -276,7 +276,7 @@ class QuorumQueueClient(Actor):
         self._gathered.settle_run(SETTLE, first, count)
         self._turns.wake(self)
 
-    def took(self, subscription: Subscription, octets: int) -> None:
+    def took(self, subscription: ConsumerCommand, octets: int) -> None:
         """Deliveries of this size were handed over: the leader sends more."""
         self._group.took(subscription, octets)
         self._turns.wake(self)
@@ -303,7 +303,7 @@ class QuorumQueueClient(Actor):
 
     # Requests with answers
 
-    def _ask(self, command: Command) -> None:
+    def _ask(self, command: NumberedCommand) -> None:
         """Send a command to the group, after all requests that came before."""
         self._gathered.flush()
         self._group.add(command)
@@ -422,7 +422,7 @@ class QuorumQueueClient(Actor):
         if answer is not None:
             answer.give(None)
 
-    def forget(self, subscription: Subscription) -> None:
+    def forget(self, subscription: ConsumerCommand) -> None:
         """Drop a subscription that gets no more messages."""
         self._group.forget(subscription)
 

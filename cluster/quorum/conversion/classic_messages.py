@@ -16,8 +16,8 @@ from leveret.broker.sessions.unacked_record import Unacked
 from leveret.cluster.quorum.conversion.copied_messages import (
     READ_BYTES,
     RETURNED_MAX,
+    CopiedPiece,
     Left,
-    Piece,
     when_readable,
 )
 from leveret.cluster.quorum.conversion.node_holds import NodeHolds
@@ -78,7 +78,7 @@ class ClassicMessages:
 
     # While clients use the queue
 
-    async def piece(self, start: int) -> Piece | None:
+    async def piece(self, start: int) -> CopiedPiece | None:
         """The next messages from a position on; None if it is not known who holds some of them."""
         ready = await when_readable(partial(self.read, start))
         held = self.held()
@@ -87,7 +87,7 @@ class ClassicMessages:
         end = ready[-1].position + 1 if ready else self.end
         piece = {entry.position: entry for entry in ready}
         piece |= {one.position: one for one in held.in_order if start <= one.position < end}
-        return Piece([piece[position] for position in sorted(piece)], end, bool(ready))
+        return CopiedPiece([piece[position] for position in sorted(piece)], end, bool(ready))
 
     async def taken_to(self, taken_to: int) -> int:
         """Messages from this position on were never taken. taken_to: an earlier such position."""

@@ -23,7 +23,7 @@ class TryAgain(Refused):
     """The queue cannot be converted at this moment, and is as it was."""
 
 
-class Piece(NamedTuple):
+class CopiedPiece(NamedTuple):
     """The next messages, in order, whether clients hold them or not.
 
     end: above their positions. has_more: whether there may be more.
@@ -69,7 +69,7 @@ class CopiedMessages(Protocol):
     def has_expiring(self) -> bool:
         """Whether some of them may expire."""
 
-    async def piece(self, start: int) -> Piece | None:
+    async def piece(self, start: int) -> CopiedPiece | None:
         """The next messages from a position on; None if it is not known who holds some of them."""
 
     async def taken_to(self, taken_to: int) -> int:

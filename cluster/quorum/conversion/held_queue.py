@@ -29,7 +29,7 @@ HELD = "held"
 """The kind of held queues (held_factory.py), and their type in lists."""
 
 
-class Kept(NamedTuple):
+class KeptRequest(NamedTuple):
     """A kept request. do: has a queue carry it out. give_up: no queue can."""
 
     do: Callable[[QueueClient], object]
@@ -85,7 +85,7 @@ class HeldQueue:
         self.publisher_hold = UntilRelease()
         self.subscribes_later = False
         self._find_successor = find_successor
-        self._kept: list[Kept] = []
+        self._kept: list[KeptRequest] = []
         self._successor: QueueClient | None = None
 
     def __repr__(self) -> str:
@@ -110,7 +110,7 @@ class HeldQueue:
     def _present(self) -> QueueClient:
         return self.queue if self._successor is None else self._successor
 
-    def _do(self, kept: Kept) -> None:
+    def _do(self, kept: KeptRequest) -> None:
         if self._successor is not None:
             kept.do(self._successor)
         elif self.is_deleted:
@@ -119,7 +119,7 @@ class HeldQueue:
             self._kept.append(kept)
 
     def _ask(self, answer: Answer[Any], ask: Callable[[QueueClient], object]) -> None:
-        self._do(Kept(ask, lambda: answer.refuse(self.gone)))
+        self._do(KeptRequest(ask, lambda: answer.refuse(self.gone)))
 
     # The end
 
@@ -177,7 +177,7 @@ class HeldQueue:
         if self._successor is not None:
             self._successor.publish(publication)
         elif publisher is None:
-            self._do(Kept(lambda queue: queue.publish(publication), _nothing))
+            self._do(KeptRequest(lambda queue: queue.publish(publication), _nothing))
         elif not self.is_deleted:
             first = publication.first
             publisher.hold(first, len(publication.messages), self)
@@ -187,19 +187,19 @@ class HeldQueue:
                 # HE2: that queue holds the run, if it has to be waited for.
                 publisher.confirm(first, self)
 
-            self._do(Kept(publish, lambda: publisher.holder_died(self, False)))
+            self._do(KeptRequest(publish, lambda: publisher.holder_died(self, False)))
 
     def ack(self, entries: Sequence[Entry]) -> None:
         """Acknowledge delivered messages."""
-        self._do(Kept(lambda queue: queue.ack(entries), _nothing))
+        self._do(KeptRequest(lambda queue: queue.ack(entries), _nothing))
 
     def requeue(self, entries: Sequence[Entry], is_failed: bool = False) -> None:
         """Put delivered messages back."""
-        self._do(Kept(lambda queue: queue.requeue(entries, is_failed), _nothing))
+        self._do(KeptRequest(lambda queue: queue.requeue(entries, is_failed), _nothing))
 
     def discard(self, entries: Sequence[Entry]) -> None:
         """Reject delivered messages."""
-        self._do(Kept(lambda queue: queue.discard(entries), _nothing))
+        self._do(KeptRequest(lambda queue: queue.discard(entries), _nothing))
 
     # Questions
 
@@ -245,7 +245,7 @@ class HeldQueue:
             del self.consumers[consumer]
             told()
         else:
-            self._do(Kept(lambda queue: queue.cancel(consumer, channel_ended, answer), told))
+            self._do(KeptRequest(lambda queue: queue.cancel(consumer, channel_ended, answer), told))
 
     def credit(self, consumer: Consumer) -> None:
         """A consumer has room again. It is asked for its room when it is subscribed."""

@@ -109,7 +109,7 @@ def successor_name(queue: QueueClient) -> str:
     return f"{SUCCESSOR_PREFIX}{queue.placement.identity:x}"
 
 
-class Session(Protocol):
+class HeldSession(Protocol):
     """A session of a client."""
 
     consumers: dict[str, Any]
@@ -118,11 +118,11 @@ class Session(Protocol):
     name: str
 
 
-class Connection(Protocol):
+class HeldConnection(Protocol):
     """A connection of a client."""
 
     @property
-    def channels(self) -> Mapping[int, Session]:
+    def channels(self) -> Mapping[int, HeldSession]:
         """Its sessions."""
 
 
@@ -389,13 +389,13 @@ class NodeHolds:
         """The consumers of a queue in sessions of this node."""
         return [consumer for _, consumer in self._consumers() if consumer.queue is queue]
 
-    def _consumers(self) -> Iterable[tuple[Session, SessionConsumer]]:
+    def _consumers(self) -> Iterable[tuple[HeldSession, SessionConsumer]]:
         for session in self._sessions():
             for consumer in session.consumers.values():
                 yield session, consumer
 
-    def _sessions(self) -> Iterable[Session]:
-        connections = cast("Iterable[Connection]", self._services.open_counts.connections)
+    def _sessions(self) -> Iterable[HeldSession]:
+        connections = cast("Iterable[HeldConnection]", self._services.open_counts.connections)
         for connection in connections:
             yield from connection.channels.values()
 

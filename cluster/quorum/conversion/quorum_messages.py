@@ -19,8 +19,8 @@ from leveret.cluster.quorum.conversion.copied_messages import (
     READ_BYTES,
     RETURNED_MAX,
     UNKNOWN_HOLDERS,
+    CopiedPiece,
     Left,
-    Piece,
     TryAgain,
     when_readable,
 )
@@ -134,7 +134,7 @@ class QuorumMessages:
 
     # While clients use the queue
 
-    async def piece(self, start: int) -> Piece | None:
+    async def piece(self, start: int) -> CopiedPiece | None:
         """The next messages from a position on."""
         if start != self._next_start:
             self._next = iter(())
@@ -153,7 +153,7 @@ class QuorumMessages:
                 break
             run = next(self._next, None)
         self._next_start = end
-        return Piece(entries, end, run is not None)
+        return CopiedPiece(entries, end, run is not None)
 
     async def _look_at_blocks(self) -> None:
         for level in self._ready.levels:

@@ -20,7 +20,7 @@ from leveret.cluster.rpc.refused import Refused
 from leveret.storage.messages.message import Entry
 
 
-class Counts(NamedTuple):
+class CopyCounts(NamedTuple):
     """Numbers of messages."""
 
     ready: int
@@ -42,7 +42,7 @@ class Successor(Protocol):
     def give_back(self, entries: Sequence[Entry]) -> None:
         """Return messages that were taken to the front. They are ready in this order."""
 
-    async def counts(self) -> Counts:
+    async def counts(self) -> CopyCounts:
         """What it has."""
 
 
@@ -76,7 +76,7 @@ class QuorumSuccessor:
         for entry in entries:
             self._queue.give_back(entry.position, 1)
 
-    async def counts(self) -> Counts:
+    async def counts(self) -> CopyCounts:
         """What it has, when it has done all that was asked for."""
         length: Answer[QueueLength] = Answer()
         self._queue.length(length)
@@ -85,7 +85,7 @@ class QuorumSuccessor:
         self._queue.figures.refresh(refreshed)
         await given_in_task(refreshed)
         counts = self._queue.figures.counts()
-        return Counts(counts.ready, counts.unacked)
+        return CopyCounts(counts.ready, counts.unacked)
 
 
 class ClassicSuccessor:
@@ -123,10 +123,10 @@ class ClassicSuccessor:
             self._queue.may_redeliver = True
             self._queue.backing.requeue(entries)
 
-    async def counts(self) -> Counts:
+    async def counts(self) -> CopyCounts:
         """What it has."""
         backing = self._queue.backing
-        return Counts(backing.ready_count, backing.unacked_count)
+        return CopyCounts(backing.ready_count, backing.unacked_count)
 
 
 class Taker(Consumer):

@@ -307,7 +307,7 @@ def decode_command(data: bytes) -> Command:
     return decode_entry(entry_of(data, 0)).command
 
 
-class Entry(NamedTuple):
+class DecodedEntry(NamedTuple):
     """A decoded entry. messages_at: where its messages begin."""
 
     now_ms: int
@@ -315,7 +315,7 @@ class Entry(NamedTuple):
     messages_at: int
 
 
-def decode_entry(entry: bytes) -> Entry:
+def decode_entry(entry: bytes) -> DecodedEntry:
     """Decode an entry without its messages. Raises CommandError."""
     # Written out, without helpers and views: decoding is half of the time of applying an entry of
     # ten messages.
@@ -334,7 +334,7 @@ def decode_entry(entry: bytes) -> Entry:
         _check_runs(command.runs)
     else:
         _check(command, len(entry) - end)
-    return Entry(now_ms, command, end)
+    return DecodedEntry(now_ms, command, end)
 
 
 def message_count(entry: bytes) -> int:

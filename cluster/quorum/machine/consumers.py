@@ -5,11 +5,11 @@ priority takes a message and goes to the end. A full consumer leaves the order, 
 end when it has room again. With a single active consumer, only that one is ever in the order.
 """
 
-from leveret.cluster.quorum.machine.held_runs import HeldRuns, in_order_of_delivery
+from leveret.cluster.quorum.machine.held_runs import OrderedRuns, in_order_of_delivery
 from leveret.cluster.quorum.machine.runs import Run
 
 
-class Consumer:
+class ConsumerState:
     """A consumer, or a get whose message is not settled.
 
     sender, number: identify it. credit: how many messages it can hold. delivered: the number of its
@@ -42,7 +42,7 @@ class Consumer:
         self.is_away = False
         self.is_in_service = False
         self.delivered = 0
-        self.held = HeldRuns()
+        self.held = OrderedRuns()
         self.timed_out: list[int] = []
         self.is_withheld = False
         self.sent = self.unread_bytes = 0
@@ -92,7 +92,7 @@ class _Turns:
 
     def __init__(self, priority: int) -> None:
         self.priority = priority
-        self.consumers: list[Consumer] = []
+        self.consumers: list[ConsumerState] = []
 
 
 class Consumers:
@@ -109,8 +109,8 @@ class Consumers:
     def __init__(self, is_single_active: bool, elects_by_priority: bool) -> None:
         self.is_single_active = is_single_active
         self.elects_by_priority = elects_by_priority
-        self.subscribed: list[Consumer] = []
-        self.active: Consumer | None = None
+        self.subscribed: list[ConsumerState] = []
+        self.active: ConsumerState | None = None
         self.is_quiescing = False
         self._turns: list[_Turns] = []
 
@@ -123,12 +123,12 @@ class Consumers:
             for one in self.subscribed
         )
 
-    def add(self, consumer: Consumer) -> None:
+    def add(self, consumer: ConsumerState) -> None:
         """Add a consumer that has subscribed."""
         self.subscribed.append(consumer)
         self.update(consumer)
 
-    def remove(self, consumer: Consumer) -> None:
+    def remove(self, consumer: ConsumerState) -> None:
         """Remove a consumer that has ended."""
         if not consumer.is_once:
             self.subscribed.remove(consumer)
@@ -136,7 +136,7 @@ class Consumers:
             self.active = None
         self._leave(consumer)
 
-    def update(self, consumer: Consumer) -> None:
+    def update(self, consumer: ConsumerState) -> None:
         """Update the order: the state of a consumer, or its messages, have changed."""
         if consumer.may_take and self._is_served(consumer):
             if not consumer.is_in_service:
@@ -144,7 +144,7 @@ class Consumers:
         elif consumer.is_in_service:
             self._leave(consumer)
 
-    def _is_served(self, consumer: Consumer) -> bool:
+    def _is_served(self, consumer: ConsumerState) -> bool:
         if not self.is_single_active:
             return True
         return consumer is self.active and not self.is_quiescing
@@ -167,10 +167,10 @@ class Consumers:
             self.update(chosen)
         return chosen is not before
 
-    def _next_active(self) -> Consumer | None:
+    def _next_active(self) -> ConsumerState | None:
         """The consumer that becomes active as soon as the active one holds no messages."""
         active = self.active
-        best: Consumer | None = None
+        best: ConsumerState | None = None
         if active is not None and (active.may_be_active or self._is_only_away(active)):
             best = active
         for consumer in self.subscribed:
@@ -180,12 +180,12 @@ class Consumers:
                 best = consumer
         return best
 
-    def _is_only_away(self, active: Consumer) -> bool:
+    def _is_only_away(self, active: ConsumerState) -> bool:
         return active.is_away and not (active.is_cancelled or active.timed_out)
 
     # The service order
 
-    def _enter(self, consumer: Consumer) -> None:
+    def _enter(self, consumer: ConsumerState) -> None:
         consumer.is_in_service = True
         turns, at = self._turns, 0
         while at < len(turns) and turns[at].priority > consumer.priority:
@@ -194,7 +194,7 @@ class Consumers:
             turns.insert(at, _Turns(consumer.priority))
         turns[at].consumers.append(consumer)
 
-    def _leave(self, consumer: Consumer) -> None:
+    def _leave(self, consumer: ConsumerState) -> None:
         if not consumer.is_in_service:
             return
         consumer.is_in_service = False
@@ -206,7 +206,7 @@ class Consumers:
                 return
 
     @property
-    def next(self) -> Consumer | None:
+    def next(self) -> ConsumerState | None:
         """The next consumer to get a message; None if no consumer may take one."""
         return self._turns[0].consumers[0] if self._turns else None
 
@@ -215,7 +215,7 @@ class Consumers:
         """Whether the next consumer may take as many messages as it has room for."""
         return len(self._turns[0].consumers) == 1
 
-    def took(self, consumer: Consumer) -> None:
+    def took(self, consumer: ConsumerState) -> None:
         """The next consumer has taken messages."""
         if not consumer.may_take:
             self._leave(consumer)
@@ -226,11 +226,11 @@ class Consumers:
 
     # For snapshots
 
-    def in_service(self) -> list[Consumer]:
+    def in_service(self) -> list[ConsumerState]:
         """The consumers in the service order."""
         return [consumer for one in self._turns for consumer in one.consumers]
 
-    def restore_service(self, in_service: list[Consumer]) -> None:
+    def restore_service(self, in_service: list[ConsumerState]) -> None:
         """Restore the service order of a snapshot."""
         self.is_quiescing = self.is_single_active and self._next_active() is not self.active
         for consumer in in_service:

@@ -1,7 +1,7 @@
 """Dead letters that a queue keeps until all of their targets have confirmed them."""
 
-from leveret.cluster.quorum.machine.effects import DeadLetters, Effect, Reason
-from leveret.cluster.quorum.machine.held_runs import HeldRuns
+from leveret.cluster.quorum.machine.effects import Effect, PublishDeadLetters, Reason
+from leveret.cluster.quorum.machine.held_runs import OrderedRuns
 from leveret.cluster.quorum.machine.runs import Run
 
 
@@ -14,7 +14,7 @@ class RetainedLetters:
     __slots__ = ("by_reason", "died")
 
     def __init__(self) -> None:
-        self.by_reason = [HeldRuns() for _ in Reason]
+        self.by_reason = [OrderedRuns() for _ in Reason]
         self.died = 0
 
     @property
@@ -47,7 +47,7 @@ class RetainedLetters:
     def clear(self) -> int:
         """Drop all letters. Returns how many there were."""
         count = self.count
-        self.by_reason = [HeldRuns() for _ in Reason]
+        self.by_reason = [OrderedRuns() for _ in Reason]
         return count
 
     def effects(self) -> list[Effect]:
@@ -57,10 +57,10 @@ class RetainedLetters:
         ]
         letters.sort(key=_number)
         effects: list[Effect] = []
-        last: DeadLetters | None = None
+        last: PublishDeadLetters | None = None
         for _, reason, run in letters:
             if last is None or last.reason is not reason:
-                last = DeadLetters(reason, [], are_kept=True)
+                last = PublishDeadLetters(reason, [], are_kept=True)
                 effects.append(last)
             last.runs.append(run)
         return effects

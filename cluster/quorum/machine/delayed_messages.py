@@ -3,7 +3,7 @@
 from leveret.cluster.quorum.machine.runs import Run
 
 
-class DelayedMessages:
+class DelayedRuns:
     """Delayed messages. runs: by time, then by position. count: of messages."""
 
     __slots__ = ("bytes", "count", "runs")

@@ -149,7 +149,7 @@ class Dropped(Effect):
         self.runs = runs
 
 
-class DeadLetters(Effect):
+class PublishDeadLetters(Effect):
     """Publish dead letters.
 
     are_kept: they are published at least once; the queue keeps them until `LettersDone`.

@@ -8,7 +8,7 @@ QM11  A held run is not changed, because effects and snapshots may refer to it.
 from leveret.cluster.quorum.machine.runs import Run
 
 
-class HeldRuns:
+class OrderedRuns:
     """Held runs. runs: in the order of positions. count: of messages."""
 
     __slots__ = ("bytes", "count", "runs")

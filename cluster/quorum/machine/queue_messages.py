@@ -23,15 +23,15 @@ from leveret.cluster.quorum.machine.commands import (
     Options,
     TakenPlace,
 )
-from leveret.cluster.quorum.machine.consumers import Consumer, Consumers
+from leveret.cluster.quorum.machine.consumers import Consumers, ConsumerState
 from leveret.cluster.quorum.machine.dead_letters import RetainedLetters
-from leveret.cluster.quorum.machine.delayed_messages import DelayedMessages
+from leveret.cluster.quorum.machine.delayed_messages import DelayedRuns
 from leveret.cluster.quorum.machine.effects import (
-    DeadLetters,
     Deliver,
     Dropped,
     Effects,
     LettersDropped,
+    PublishDeadLetters,
     Reason,
 )
 from leveret.cluster.quorum.machine.held_runs import in_order_of_delivery
@@ -61,7 +61,7 @@ class QueueMessages:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.ready = ReadyMessages(options.priorities)
-        self.delayed = DelayedMessages()
+        self.delayed = DelayedRuns()
         self.letters = RetainedLetters()
         self.consumers = Consumers(options.is_single_active, options.elects_by_priority)
         self.now_ms = 0
@@ -228,7 +228,7 @@ class QueueMessages:
         """Give ready messages to consumers that may take them, and enforce the limits."""
         ready, consumers = self.ready, self.consumers
         last: Deliver | None = None
-        given: dict[Consumer, Deliver] = {}
+        given: dict[ConsumerState, Deliver] = {}
         if ready.expiring:
             self._drop_expired(effects)
         while ready.count:
@@ -256,7 +256,7 @@ class QueueMessages:
             self._drop_expired(effects, TAKEN_AT_ONCE_MS)
         self._enforce_limits(effects)
 
-    def _hand_over(self, run: Run, consumer: Consumer) -> None:
+    def _hand_over(self, run: Run, consumer: ConsumerState) -> None:
         run.delivery = consumer.delivered + 1
         run.time_ms = self.now_ms
         consumer.delivered += run.count
@@ -266,7 +266,7 @@ class QueueMessages:
         self._count_given(run, consumer)
         assert consumer.held.count <= consumer.credit, "QM6: a consumer holds more than its credit"
 
-    def _count_given(self, run: Run, consumer: Consumer) -> None:
+    def _count_given(self, run: Run, consumer: ConsumerState) -> None:
         if run.returns:
             self.redelivered += run.count
         if consumer.is_once:
@@ -279,7 +279,7 @@ class QueueMessages:
         else:
             self.delivered += run.count
 
-    def give_one(self, consumer: Consumer, effects: Effects | None) -> bool:
+    def give_one(self, consumer: ConsumerState, effects: Effects | None) -> bool:
         """Give the next message to a get. Returns whether there was one."""
         if self.ready.expiring:
             self._drop_expired(effects)
@@ -299,7 +299,7 @@ class QueueMessages:
 
     # Settling
 
-    def take_held(self, consumer: Consumer, positions: list[int]) -> list[Run]:
+    def take_held(self, consumer: ConsumerState, positions: list[int]) -> list[Run]:
         """Take those messages at these positions that a consumer holds, in delivery order."""
         taken = consumer.held.take(positions[0], positions[1])
         if len(positions) > 2:
@@ -308,7 +308,7 @@ class QueueMessages:
         self._released(taken)
         return taken
 
-    def take_all_held(self, consumer: Consumer) -> list[Run]:
+    def take_all_held(self, consumer: ConsumerState) -> list[Run]:
         """Take all messages that a consumer holds."""
         taken = consumer.held.take_all()
         self._released(taken)
@@ -319,7 +319,7 @@ class QueueMessages:
             self.held_count -= run.count
             self.held_bytes -= run.count * run.size
 
-    def settle(self, runs: list[Run], consumer: Consumer) -> None:
+    def settle(self, runs: list[Run], consumer: ConsumerState) -> None:
         """Count messages that a consumer has settled."""
         if not consumer.no_ack:
             for run in runs:
@@ -377,7 +377,7 @@ class QueueMessages:
         if are_kept:
             runs = self.letters.add(reason, runs)
         if effects is not None:
-            effects.add(DeadLetters(reason, runs, are_kept))
+            effects.add(PublishDeadLetters(reason, runs, are_kept))
 
     def purge(self) -> int:
         """Drop messages that no consumer holds, except dead letters. Returns their number."""

@@ -41,7 +41,7 @@ from leveret.cluster.quorum.machine.commands import (
     Tick,
     decode_entry,
 )
-from leveret.cluster.quorum.machine.consumers import Consumer
+from leveret.cluster.quorum.machine.consumers import ConsumerState
 from leveret.cluster.quorum.machine.effects import (
     ActiveChanged,
     Applied,
@@ -188,7 +188,7 @@ class QuorumMachine:
         self._has_released(sender, consumer, may_return, effects)
 
     def _has_released(
-        self, sender: Sender, consumer: Consumer, has_changed: bool, effects: Effects | None
+        self, sender: Sender, consumer: ConsumerState, has_changed: bool, effects: Effects | None
     ) -> None:
         """A consumer holds fewer messages. has_changed: the active consumer may change."""
         consumers = self.messages.consumers
@@ -203,7 +203,7 @@ class QuorumMachine:
     # Consumers
 
     def _subscribe(self, sender: Sender, command: Checkout, effects: Effects | None) -> None:
-        consumer = Consumer(
+        consumer = ConsumerState(
             sender.sender, command.number, command.tag, command.credit, command.priority,
             command.no_ack, command.timeout_ms, command.details,
         )  # fmt: skip
@@ -225,7 +225,7 @@ class QuorumMachine:
             self.messages.return_runs(runs, True, effects)
         self._has_released(sender, consumer, True, effects)
 
-    def _remove(self, sender: Sender, consumer: Consumer) -> None:
+    def _remove(self, sender: Sender, consumer: ConsumerState) -> None:
         del sender.consumers[consumer.number]
         self.messages.consumers.remove(consumer)
         self.used_ms = self.messages.now_ms
@@ -237,7 +237,7 @@ class QuorumMachine:
             self._give_result(sender, Outcome.SINGLE_ACTIVE, 0, (), effects)
             return
         self.used_ms = messages.now_ms
-        consumer = Consumer(
+        consumer = ConsumerState(
             sender.sender, command.number, "", 1, 0, command.no_ack, NO_LIMIT, b"", is_once=True
         )
         if not messages.give_one(consumer, effects):
@@ -320,7 +320,7 @@ class QuorumMachine:
                 if timeout_ms != NO_LIMIT and not 0 <= self.timeout_ms <= timeout_ms:
                     self.timeout_ms = timeout_ms
 
-    def _timeout_of(self, consumer: Consumer) -> int:
+    def _timeout_of(self, consumer: ConsumerState) -> int:
         if consumer.no_ack:
             return NO_LIMIT
         if consumer.timeout_ms != NO_LIMIT:
@@ -345,7 +345,7 @@ class QuorumMachine:
                     self._time_out(sender, consumer, late, effects)
 
     def _time_out(
-        self, sender: Sender, consumer: Consumer, late: list[int], effects: Effects | None
+        self, sender: Sender, consumer: ConsumerState, late: list[int], effects: Effects | None
     ) -> None:
         runs = self.messages.take_held(consumer, late)
         self.messages.return_runs(runs, False, effects)
@@ -403,7 +403,7 @@ class QuorumMachine:
             effects.append(SenderEnded(number))
         return effects
 
-    def consumer(self, sender: int, number: int) -> Consumer | None:
+    def consumer(self, sender: int, number: int) -> ConsumerState | None:
         """A consumer by its name; None if it has ended."""
         known = self.senders.known.get(sender)
         return known.consumers.get(number) if known is not None else None

@@ -23,7 +23,7 @@ TAKEN_MAX: Final = 64
 """How many runs are taken from the start of a list before the rest of the list is moved."""
 
 
-class Block:
+class PackedBlock:
     """Packed runs. indexes: the intervals of entries that they refer to. count, bytes: of their
     messages.
     """
@@ -47,7 +47,7 @@ class RunQueue:
     def __init__(self) -> None:
         self._first: list[Run] = []
         self._at = 0
-        self._blocks: list[Block] = []
+        self._blocks: list[PackedBlock] = []
         self._last: list[Run] = []
         self.count = 0
         self.bytes = 0
@@ -174,7 +174,7 @@ class RunQueue:
         self._count_runs(self._first)
         for data in pieces[1:-1]:
             runs = unpack_runs(data)
-            self._blocks.append(Block(data, runs))
+            self._blocks.append(PackedBlock(data, runs))
             self._count_runs(runs)
             yield
         self._count_runs(self._last)
@@ -187,5 +187,5 @@ class RunQueue:
                 self.expiring += 1
 
 
-def _block_of(runs: list[Run]) -> Block:
-    return Block(pack_runs(runs), runs)
+def _block_of(runs: list[Run]) -> PackedBlock:
+    return PackedBlock(pack_runs(runs), runs)

@@ -11,7 +11,7 @@ was restarted, and the earlier senders of the node end. A client does not have t
 which would be impossible without a leader.
 """
 
-from leveret.cluster.quorum.machine.consumers import Consumer
+from leveret.cluster.quorum.machine.consumers import ConsumerState
 from leveret.cluster.quorum.machine.effects import Result
 
 
@@ -33,7 +33,7 @@ class Sender:
         self.incarnation = incarnation
         self.applied = 1
         self.is_away = self.has_ended = False
-        self.consumers: dict[int, Consumer] = {}
+        self.consumers: dict[int, ConsumerState] = {}
         self.results: list[Result] = []
 
     def saw(self, seen: int) -> None:

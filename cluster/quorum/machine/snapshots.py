@@ -19,10 +19,10 @@ from typing import Final, TypeVar
 import msgspec
 
 from leveret.cluster.quorum.machine.commands import Options
-from leveret.cluster.quorum.machine.consumers import Consumer
-from leveret.cluster.quorum.machine.delayed_messages import DelayedMessages
+from leveret.cluster.quorum.machine.consumers import ConsumerState
+from leveret.cluster.quorum.machine.delayed_messages import DelayedRuns
 from leveret.cluster.quorum.machine.effects import Outcome, Result
-from leveret.cluster.quorum.machine.held_runs import HeldRuns
+from leveret.cluster.quorum.machine.held_runs import OrderedRuns
 from leveret.cluster.quorum.machine.packed_runs import PackedRunsError, pack_runs, unpack_runs
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.ready_messages import Level
@@ -103,7 +103,7 @@ class _Head(msgspec.Struct, array_like=True):
     others: list[int] | None = None
 
 
-class Snapshot:
+class QueueSnapshot:
     """The state at one moment, which is written while the queue continues."""
 
     __slots__ = ("_blocks", "_head", "_runs")
@@ -132,7 +132,7 @@ class Snapshot:
 
 def snapshot(machine: QuorumMachine) -> bytes:
     """Encode the state of a machine."""
-    return b"".join(Snapshot(machine).pieces())
+    return b"".join(QueueSnapshot(machine).pieces())
 
 
 def restore(data: bytes) -> QuorumMachine:
@@ -192,7 +192,7 @@ def _head_of(machine: QuorumMachine, queues: list[int], others: list[int]) -> _H
     )  # fmt: skip
 
 
-def _names(consumers: list[Consumer]) -> list[int]:
+def _names(consumers: list[ConsumerState]) -> list[int]:
     return [number for consumer in consumers for number in (consumer.sender, consumer.number)]
 
 
@@ -242,7 +242,7 @@ def _restore_messages(
         for sender in machine.senders.known.values()
         for consumer in sender.consumers.values()
     ]
-    parts: list[DelayedMessages | HeldRuns] = [messages.delayed, *messages.letters.by_reason]
+    parts: list[DelayedRuns | OrderedRuns] = [messages.delayed, *messages.letters.by_reason]
     parts += holders
     counts = [1] * len(parts) if head.others is None else head.others
     for part, count in _counted(parts, counts):
@@ -288,7 +288,7 @@ def _restored_sender(stored: _Sender) -> Sender:
         for one in stored.results
     ]
     for one in stored.consumers:
-        consumer = Consumer(
+        consumer = ConsumerState(
             stored.sender, one.number, one.tag, one.credit, one.priority, one.no_ack,
             one.timeout_ms, one.details, one.is_once,
         )  # fmt: skip
@@ -299,7 +299,7 @@ def _restored_sender(stored: _Sender) -> Sender:
 
 
 def _restore_consumers(machine: QuorumMachine, head: _Head) -> None:
-    def named(names: list[int]) -> list[Consumer]:
+    def named(names: list[int]) -> list[ConsumerState]:
         known = machine.senders.known
         return [
             known[names[at]].consumers[names[at + 1]] for at in range(0, len(names), 2)

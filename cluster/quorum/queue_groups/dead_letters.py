@@ -28,7 +28,12 @@ from leveret.cluster.quorum.machine.commands import (
     entry_of,
     intervals_of,
 )
-from leveret.cluster.quorum.machine.effects import DeadLetters, Dropped, Effect, LettersDropped
+from leveret.cluster.quorum.machine.effects import (
+    Dropped,
+    Effect,
+    LettersDropped,
+    PublishDeadLetters,
+)
 from leveret.cluster.quorum.queue_groups.letter_reader import REASONS, LetterReader, ReadLetters
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Entry
@@ -64,14 +69,14 @@ class LeaderDeadLetters:
 
     def take(self, effect: Effect) -> None:
         """Carry out an effect of the machine."""
-        if isinstance(effect, DeadLetters) and effect.are_kept:
+        if isinstance(effect, PublishDeadLetters) and effect.are_kept:
             self._kept.add(effect)
-        elif isinstance(effect, DeadLetters):
+        elif isinstance(effect, PublishDeadLetters):
             self._once.add(effect)
             self._publish()
         elif isinstance(effect, Dropped) and self._vhost.tracer is not None:
             # Its messages are read as dead letters, to be traced, and then counted.
-            self._once.add(DeadLetters(effect.reason, effect.runs, are_kept=False))
+            self._once.add(PublishDeadLetters(effect.reason, effect.runs, are_kept=False))
             self._publish()
         elif isinstance(effect, Dropped):
             count = sum([run.count for run in effect.runs])
@@ -121,7 +126,7 @@ class RetainedLetterSource(Actor):
         """The node has the leader now. letters: those that earlier leaders have left."""
         self._reader.begin(member, self._has_read)
         for one in letters:
-            assert isinstance(one, DeadLetters), "a machine keeps letters"
+            assert isinstance(one, PublishDeadLetters), "a machine keeps letters"
             self._reader.add(one)
         if letters:
             self._wake()
@@ -134,7 +139,7 @@ class RetainedLetterSource(Actor):
             self._worker.close()
             self._worker = None
 
-    def add(self, letters: DeadLetters) -> None:
+    def add(self, letters: PublishDeadLetters) -> None:
         """Add the letters of messages that have died."""
         count = sum([run.count for run in letters.runs])
         self._vhost.note_kept(self._queue, REASONS[letters.reason], count)

@@ -26,7 +26,7 @@ from leveret.cluster.quorum.queue_group import QueueGroup
 from leveret.cluster.quorum.queue_groups.dead_letters import LeaderDeadLetters
 from leveret.cluster.quorum.queue_groups.machine_options import (
     DEFAULT_DELIVERY_LIMIT,
-    Rules,
+    QueueRules,
     machine_options,
 )
 from leveret.cluster.quorum.queue_machines import QueueMachine
@@ -43,7 +43,7 @@ class DeclaredGroup(ReplicatedQueue):
     letters: LeaderDeadLetters
 
     def __init__(
-        self, group: int, vhost: str, name: str, rules: Rules, record: MembersRecord,
+        self, group: int, vhost: str, name: str, rules: QueueRules, record: MembersRecord,
         groups: Groups, ended: Callable[[int, bool], object], *, is_new: bool,
         consumer_timeout_ms: int | None,
     ) -> None:  # fmt: skip
@@ -143,7 +143,7 @@ class DeclaredGroup(ReplicatedQueue):
         """Log the default delivery limit of a new queue, once."""
         queue, leading = self.queue, member.raft.leading
         is_new = leading is not None and leading.first_index == 1
-        if is_new and self._rules is not Rules.OF_3 and queue.options.delivery_limit is None:
+        if is_new and self._rules is not QueueRules.OF_3 and queue.options.delivery_limit is None:
             what = resource(QUEUE, queue.name, queue.vhost_name)
             logger.info(
                 "%s: delivery_limit not set, defaulting to %d", what, DEFAULT_DELIVERY_LIMIT

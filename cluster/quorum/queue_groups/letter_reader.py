@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from leveret.broker.queues.dead_letters.header import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from leveret.cluster.groups.group_member import GroupMember
-from leveret.cluster.quorum.machine.effects import DeadLetters, Reason
+from leveret.cluster.quorum.machine.effects import PublishDeadLetters, Reason
 from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.quorum.queue_groups.message_reading import messages_of
 from leveret.storage.contract.backing_queue import BeingRead
@@ -64,7 +64,7 @@ class LetterReader:
         """Whether there are letters that were not taken."""
         return self._read is not None or bool(self._waiting)
 
-    def add(self, letters: DeadLetters) -> None:
+    def add(self, letters: PublishDeadLetters) -> None:
         """Add letters after all others."""
         self._waiting.extend((letters.reason, run) for run in letters.runs)
 

@@ -23,7 +23,7 @@ DEFAULT_DELIVERY_LIMIT = 20
 """The default since 4.0. A negative limit in an argument or policy means no limit."""
 
 
-class Rules(Enum):
+class QueueRules(Enum):
     """The version of RabbitMQ whose rules queues follow (the setting `compat`)."""
 
     OF_3 = "3.12"
@@ -31,14 +31,14 @@ class Rules(Enum):
     OF_4_3 = "4.x"
 
 
-_PRIORITIES = {Rules.OF_3: 1, Rules.OF_4_0: 2, Rules.OF_4_3: 32}
+_PRIORITIES = {QueueRules.OF_3: 1, QueueRules.OF_4_0: 2, QueueRules.OF_4_3: 32}
 _RETRIES = {
     "all": DelayedRetry.ALL, "failed": DelayedRetry.FAILED, "returned": DelayedRetry.RETURNED,
 }  # fmt: skip
 
 
 def machine_options(
-    options: QueueOptions, rules: Rules, consumer_timeout_ms: int | None = None
+    options: QueueOptions, rules: QueueRules, consumer_timeout_ms: int | None = None
 ) -> Options:
     """The options of the machine. Those of the leader's node take effect.
 
@@ -54,26 +54,26 @@ def machine_options(
         expires_ms=_limit(options.expires_ms),
         dead_letters=_strategy(options),
         is_single_active=options.single_active_consumer,
-        elects_by_priority=rules is not Rules.OF_3,
+        elects_by_priority=rules is not QueueRules.OF_3,
         priorities=_PRIORITIES[rules],
         returns_to_end=_returns_to_end(options, limit, rules),
     )
-    if rules is not Rules.OF_4_3:
+    if rules is not QueueRules.OF_4_3:
         return machine
     return _with_rules_of_4_3(machine, options, consumer_timeout_ms)
 
 
-def delivery_limit(options: QueueOptions, rules: Rules) -> int:
+def delivery_limit(options: QueueOptions, rules: QueueRules) -> int:
     """The effective delivery limit; NO_LIMIT if there is none."""
-    if options.delivery_limit is None and rules is not Rules.OF_3:
+    if options.delivery_limit is None and rules is not QueueRules.OF_3:
         return DEFAULT_DELIVERY_LIMIT
     return _limit(options.delivery_limit)
 
 
-def _returns_to_end(options: QueueOptions, limit: int, rules: Rules) -> bool:
-    if rules is Rules.OF_3:
+def _returns_to_end(options: QueueOptions, limit: int, rules: QueueRules) -> bool:
+    if rules is QueueRules.OF_3:
         return options.delivery_limit is None
-    return rules is Rules.OF_4_0 and limit == NO_LIMIT
+    return rules is QueueRules.OF_4_0 and limit == NO_LIMIT
 
 
 def _with_rules_of_4_3(

@@ -28,7 +28,7 @@ from leveret.cluster.quorum.queue_groups.declared_group import (
     DeclaredGroup,
     machine_of,
 )
-from leveret.cluster.quorum.queue_groups.machine_options import Rules
+from leveret.cluster.quorum.queue_groups.machine_options import QueueRules
 from leveret.cluster.quorum.queue_groups.message_reading import read_message
 from leveret.cluster.quorum.queue_groups.node_states import node_commands
 from leveret.cluster.quorum.queue_groups.taking_over import TakingOver
@@ -111,7 +111,7 @@ class QuorumQueues(GroupKind[DeclaredGroup]):
             group,
             specification.vhost,
             f"quorum {resource(QUEUE, specification.name, specification.vhost)}",
-            Rules(config.compat),
+            QueueRules(config.compat),
             record,
             self.groups,
             self._ended,

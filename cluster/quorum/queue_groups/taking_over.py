@@ -59,7 +59,7 @@ READ_BYTES = 1024 * 1024
 logger = logging.getLogger("leveret.cluster")
 
 
-class FoundQueue(NamedTuple):
+class QueueToTakeOver(NamedTuple):
     """A queue whose placement changes. row: its declaration. is_older: no group has its messages.
 
     placement: with the record that it gets.
@@ -75,7 +75,9 @@ class FoundQueue(NamedTuple):
         return self.placement.identity
 
 
-def changed_queues(definitions: Definitions, node: str, is_alone: bool) -> Iterator[FoundQueue]:
+def changed_queues(
+    definitions: Definitions, node: str, is_alone: bool
+) -> Iterator[QueueToTakeOver]:
     """The queues whose placement changes. node: this one. is_alone: it is in no cluster."""
     rows = {(row.vhost, row.name): row for row in definitions.queues}
     for it in stored.declarations(definitions):
@@ -86,7 +88,7 @@ def changed_queues(definitions: Definitions, node: str, is_alone: bool) -> Itera
             after = placed(it.vhost, it.name, before, node, is_alone)
             if after != before:
                 is_older = not it.record and after.node == node and bool(row.storage_id)
-                yield FoundQueue(row, after, is_older)
+                yield QueueToTakeOver(row, after, is_older)
 
 
 class TakingOver:
@@ -110,13 +112,13 @@ class TakingOver:
         self._write([one for one in found if not one.is_older])
         return self._metadata.load()
 
-    async def _take_all(self, queues: Sequence[FoundQueue]) -> None:
+    async def _take_all(self, queues: Sequence[QueueToTakeOver]) -> None:
         logger.info("converting %d quorum queues of an earlier version", len(queues))
         for at in range(0, len(queues), QUEUES_AT_ONCE):
             await self._take(queues[at : at + QUEUES_AT_ONCE])
         logger.info("converted %d quorum queues with %d messages", len(queues), self._count)
 
-    async def _take(self, queues: Sequence[FoundQueue]) -> None:
+    async def _take(self, queues: Sequence[QueueToTakeOver]) -> None:
         groups, log = self._groups, self._store.log
         for queue in queues:
             if queue.group in groups.members:
@@ -135,7 +137,7 @@ class TakingOver:
         self._write([queue._replace(row=queue.row._replace(storage_id=0)) for queue in queues])
         await self._delete(parts)
 
-    def _write(self, queues: Sequence[FoundQueue]) -> None:
+    def _write(self, queues: Sequence[QueueToTakeOver]) -> None:
         """Write the rows of queues. Without a storage id, their groups have the messages."""
         with self._metadata.batch():
             for row, placement, _ in queues:

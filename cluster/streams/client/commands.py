@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from leveret.broker.queues.contract.publication import Publisher
-from leveret.cluster.quorum.client.command import Command
+from leveret.cluster.quorum.client.command import NumberedCommand
 from leveret.cluster.quorum.client.commands import NodeSenders
 from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
 from leveret.cluster.streams.machine import commands
@@ -19,7 +19,7 @@ ENTRY_BYTES: Final = 100
 Confirmed = Callable[[bool], object]
 
 
-class JoinStream(Command):
+class JoinStream(NumberedCommand):
     """The first command of a sender. node: this one."""
 
     __slots__ = ("_node",)
@@ -55,7 +55,7 @@ class StreamSenders:
         return JoinStream(self._node)
 
 
-class KeepOffset(Command):
+class KeepOffset(NumberedCommand):
     """Stores the offset of a consumer under a name.
 
     stored: called when it is in the log. waiting: called then, too.
@@ -82,7 +82,7 @@ class KeepOffset(Command):
             stored()
 
 
-class Append(Command):
+class PublishEntries(NumberedCommand):
     """Appends the entries of one publisher that were gathered in a turn.
 
     publisher: its name; empty for all publishers without one. size: about how much memory the
@@ -107,7 +107,7 @@ class Append(Command):
         self._confirmed: list[Confirmed] = []
 
     def __repr__(self) -> str:
-        return f"<Append {self.number}>"
+        return f"<PublishEntries {self.number}>"
 
     def add(
         self, pieces: Sequence[bytes], size: int, entry_count: int, message_count: int,

@@ -6,7 +6,7 @@ from typing import Final
 from leveret.broker.queues.contract.arguments import QueueOptions
 
 
-class EndedGroup:
+class EndedStreamGroup:
     """A `StreamGroup` of a stream that is deleted, or whose node stops."""
 
     is_new = False
@@ -36,4 +36,4 @@ class EndedGroup:
         """Do nothing."""
 
 
-ENDED_GROUP: Final = EndedGroup()
+ENDED_GROUP: Final = EndedStreamGroup()

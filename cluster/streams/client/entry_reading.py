@@ -18,7 +18,7 @@ from typing import Final
 
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import ContentHeader, header_with, read_header
-from leveret.broker.amqp10.conversion import Amqp091Message, Rules, to_amqp091
+from leveret.broker.amqp10.conversion import Amqp091Message, ConversionRules, to_amqp091
 from leveret.broker.amqp10.sections import DATA, HEADER, read_message
 from leveret.broker.amqp10.values import Amqp10Error
 from leveret.broker.queues.contract.offset_specification import OFFSET_ARGUMENT
@@ -70,7 +70,7 @@ class _Template:
         return Message(self.address, ContentHeader(raw, self.kind, (), False, raw), body)
 
 
-class EntryReader:
+class StoredMessageReader:
     """Decodes messages for the consumers of one stream. addresses: shared by a node's messages.
 
     stream: its name.
@@ -78,7 +78,7 @@ class EntryReader:
 
     __slots__ = ("_addresses", "_kept", "_rules", "_stream", "_without_properties")
 
-    def __init__(self, stream: str, addresses: Addresses, rules: Rules) -> None:
+    def __init__(self, stream: str, addresses: Addresses, rules: ConversionRules) -> None:
         self._stream = stream
         self._addresses = addresses
         self._rules = rules
@@ -165,7 +165,7 @@ class ChunkEntries:
 
     __slots__ = ("_at", "_chunk", "_end", "_first", "_left", "_reader", "next_offset", "time_ms")
 
-    def __init__(self, reader: EntryReader, chunk: bytes, first: int) -> None:
+    def __init__(self, reader: StoredMessageReader, chunk: bytes, first: int) -> None:
         """first: the offset of the first message that the consumer wants."""
         head = read_head(chunk)
         self._reader = reader

@@ -12,7 +12,7 @@ from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp10.conversion import (
     ENCODED_BODY_TYPE,
     Amqp091Message,
-    Rules,
+    ConversionRules,
     to_amqp10,
 )
 from leveret.broker.amqp10.sections import DATA, encode_message
@@ -47,7 +47,7 @@ class EntryWriter:
 
     __slots__ = ("_kept", "_last", "_last_address", "_last_header", "_rules")
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: ConversionRules) -> None:
         self._rules = rules
         self._kept: dict[tuple[bytes, bytes], _Sections] = {}
         self._last_header: object = None

@@ -12,7 +12,7 @@ from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.stream import StreamEntries
 from leveret.cluster.quorum.client.group_client import GroupClient
 from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
-from leveret.cluster.streams.client.commands import Append, Confirmed, KeepOffset
+from leveret.cluster.streams.client.commands import Confirmed, KeepOffset, PublishEntries
 from leveret.cluster.streams.client.entry_writing import EntryWriter
 from leveret.cluster.streams.machine.commands import ENTRIES_MAX
 
@@ -27,7 +27,7 @@ class Gathered:
         self._group = group
         self._hold = hold
         self._writer = writer
-        self._appends: dict[bytes, Append] = {}
+        self._appends: dict[bytes, PublishEntries] = {}
         self._offsets: dict[bytes, int] = {}
         self._storing: dict[bytes, KeepOffset] = {}
 
@@ -58,16 +58,16 @@ class Gathered:
         append.then(confirmed)
         self._flush_if_large(append)
 
-    def _append_of(self, publisher: bytes, entry_count: int) -> Append:
+    def _append_of(self, publisher: bytes, entry_count: int) -> PublishEntries:
         append = self._appends.get(publisher)
         if append is not None and append.entry_count + entry_count > ENTRIES_MAX:
             self._flush(publisher)
             append = None
         if append is None:
-            append = self._appends[publisher] = Append(publisher, self._hold)
+            append = self._appends[publisher] = PublishEntries(publisher, self._hold)
         return append
 
-    def _flush_if_large(self, append: Append) -> None:
+    def _flush_if_large(self, append: PublishEntries) -> None:
         if append.size >= APPEND_BYTES_MAX:
             self._flush(append.publisher)
 

@@ -9,8 +9,8 @@ from itertools import count
 
 from leveret.broker.queues.contract.stream import GroupConsumer
 from leveret.cluster.streams.client.member_questions import (
+    ActiveConsumer,
     AskGroup,
-    GroupState,
     MemberQuestionError,
     decode_state,
 )
@@ -33,7 +33,7 @@ class JoinedGroup:
         self._consumers: dict[int, GroupConsumer] = {}
         self._active = self._stopped = self._asked = 0
         self._stopping: set[int] = set()
-        self._seen = GroupState()
+        self._seen = ActiveConsumer()
 
     @property
     def is_empty(self) -> bool:
@@ -83,7 +83,7 @@ class JoinedGroup:
             state = None
         if state is None:
             # Consumers have to stop again if the next leader says so.
-            self._seen = GroupState()
+            self._seen = ActiveConsumer()
             self._retry(lambda: self._ask_again(asked))
             return
         self._seen = state
@@ -95,7 +95,7 @@ class JoinedGroup:
         if asked == self._asked and self._consumers:
             self.ask()
 
-    def _take(self, state: GroupState) -> None:
+    def _take(self, state: ActiveConsumer) -> None:
         """Tell consumers to begin or to stop."""
         before = self._active
         if before and before != state.active:

@@ -11,7 +11,12 @@ from collections.abc import Callable
 from typing import Final
 
 from leveret.broker.runtime.clock import Clock, Timer
-from leveret.cluster.streams.client.member_questions import HELD_MS, AskGroup, GroupState, encode
+from leveret.cluster.streams.client.member_questions import (
+    HELD_MS,
+    ActiveConsumer,
+    AskGroup,
+    encode,
+)
 from leveret.cluster.streams.consumer_group import ConsumerGroup
 
 LEASE_MS: Final = 3 * HELD_MS
@@ -53,7 +58,7 @@ class LedGroup:
             timer = self._clock.call_later_ms(HELD_MS, lambda: self._answer(asked.client))
             self._held[asked.client] = _Held(asked, answer, timer)
         else:
-            answer(encode(GroupState()))
+            answer(encode(ActiveConsumer()))
         self._look()
         if not self.clients:
             self._ended()
@@ -97,8 +102,8 @@ class LedGroup:
             held.timer.cancel()
             held.answer(encode(self._state_of(client)))
 
-    def _state_of(self, client: int) -> GroupState:
-        return GroupState(
+    def _state_of(self, client: int) -> ActiveConsumer:
+        return ActiveConsumer(
             _number(client, self._group.active), _number(client, self._group.stopping)
         )
 

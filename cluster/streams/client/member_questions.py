@@ -56,10 +56,10 @@ class AskGroup(msgspec.Struct, frozen=True, array_like=True, tag=True):
     consumers: tuple[int, ...]
     active: int
     stopped: int
-    seen: "GroupState"
+    seen: "ActiveConsumer"
 
 
-class GroupState(msgspec.Struct, frozen=True, array_like=True):
+class ActiveConsumer(msgspec.Struct, frozen=True, array_like=True):
     """Which consumer of a client is active, and which one has to stop; 0 if none of its own."""
 
     active: int = 0
@@ -115,7 +115,7 @@ encode = msgspec.msgpack.Encoder().encode
 _QUESTIONS: Final = msgspec.msgpack.Decoder(MemberQuestion)
 _CHUNKS: Final = msgspec.msgpack.Decoder(Chunks)
 _STATS: Final = msgspec.msgpack.Decoder(Stats)
-_STATE: Final = msgspec.msgpack.Decoder(GroupState)
+_STATE: Final = msgspec.msgpack.Decoder(ActiveConsumer)
 _NUMBER: Final = msgspec.msgpack.Decoder(int)
 
 
@@ -135,7 +135,7 @@ def decode_stats(data: bytes) -> Stats:
     return _decoded(_STATS, data)
 
 
-def decode_state(data: bytes) -> GroupState:
+def decode_state(data: bytes) -> ActiveConsumer:
     """The answer to `AskGroup`. Raises MemberQuestionError."""
     return _decoded(_STATE, data)
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Final, NamedTuple, Protocol
 
 from leveret.broker.queues.contract.stream_arguments import ALL_MESSAGES
-from leveret.cluster.streams.client.entry_reading import ChunkEntries, EntryReader
+from leveret.cluster.streams.client.entry_reading import ChunkEntries, StoredMessageReader
 from leveret.cluster.streams.client.stream_readers import StreamReaders
 from leveret.storage.messages.message import Message
 
@@ -17,7 +17,7 @@ class ReadableStream(Protocol):
     """The stream that is read. entry_reader: decodes its messages."""
 
     readers: StreamReaders
-    entry_reader: EntryReader
+    entry_reader: StoredMessageReader
 
 
 class WindowMessage(NamedTuple):

@@ -17,7 +17,7 @@ from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Turns
 from leveret.cluster.quorum.client.timed_request import TimedRequest
 from leveret.cluster.streams.client.chunk_reader import ChunkReader
-from leveret.cluster.streams.client.entry_reading import ChunkEntries, EntryReader
+from leveret.cluster.streams.client.entry_reading import ChunkEntries, StoredMessageReader
 from leveret.cluster.streams.client.stream_readers import StreamReaders
 
 MESSAGES_AT_ONCE: Final = 512
@@ -32,7 +32,7 @@ class ConsumedStream(Protocol):
     """The stream that is consumed. entry_reader: decodes its messages."""
 
     readers: StreamReaders
-    entry_reader: EntryReader
+    entry_reader: StoredMessageReader
 
     def delivered(self, count: int) -> None:
         """Messages were given to a consumer."""

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from leveret.broker.amqp.errors import ConnectionFault, Fault, internal_error, not_found
-from leveret.broker.amqp10.conversion import Rules
+from leveret.broker.amqp10.conversion import ConversionRules
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
@@ -52,14 +52,14 @@ from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor
 from leveret.cluster.quorum.client.ended_group import ENDED_FIGURES
-from leveret.cluster.quorum.client.group_client import Attach, GroupClient, Send
+from leveret.cluster.quorum.client.group_client import GroupClient, SendCommands, StartSession
 from leveret.cluster.quorum.client.quorum_queue_client import BEGIN_MS, OwnNode
 from leveret.cluster.quorum.client.timed_request import ANSWER_MS, TimedRequest
 from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
 from leveret.cluster.streams.client.active_consumers import ActiveConsumers
 from leveret.cluster.streams.client.commands import StreamSenders
 from leveret.cluster.streams.client.ended_group import ENDED_GROUP
-from leveret.cluster.streams.client.entry_reading import EntryReader
+from leveret.cluster.streams.client.entry_reading import StoredMessageReader
 from leveret.cluster.streams.client.entry_writing import EntryWriter
 from leveret.cluster.streams.client.gathered import Gathered
 from leveret.cluster.streams.client.member_questions import (
@@ -133,8 +133,8 @@ class StreamQueueClient(Actor):
         self.demand: Demand | None = None
         self.counts = MessageCounts()
         self.figures: QueueFigures = StreamFigures(self, owner.clock)
-        rules = Rules(is_4=not node.shows_zero)
-        self.entry_reader = EntryReader(self.name, node.addresses, rules)
+        rules = ConversionRules(is_4=not node.shows_zero)
+        self.entry_reader = StoredMessageReader(self.name, node.addresses, rules)
         self.readers = StreamReaders(service, owner.clock)
         self._hold = UnappliedHold(node.untaken)
         self._group = GroupClient(StreamSenders(node.name, node.senders))
@@ -187,9 +187,9 @@ class StreamQueueClient(Actor):
     def _do_outputs(self) -> None:
         service = self._service
         for output in self._group.take_outputs():
-            if isinstance(output, Attach):
+            if isinstance(output, StartSession):
                 service.attach(output.session, output.sender, output.seen, output.received)
-            elif isinstance(output, Send):
+            elif isinstance(output, SendCommands):
                 service.send(output.session, output.payloads)
 
     # The group

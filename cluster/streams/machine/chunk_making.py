@@ -27,7 +27,7 @@ from leveret.cluster.streams.machine.tracking import (
     OFFSET,
     SENDER,
     SEQUENCE,
-    Record,
+    TrackingRecord,
     encode_records,
     sender_id,
 )
@@ -57,7 +57,7 @@ class ChunkMaker:
         self._sequences: dict[bytes, int] = dict(machine.sequences)
         self._publishes: list[Publish] = []
         self._bytes = self._entries = 0
-        self._records: list[Record] = []
+        self._records: list[TrackingRecord] = []
         self._senders: dict[int, int] = {}
 
     def make(self, commands: Iterable[Command], wall_ms: int) -> list[bytes]:
@@ -71,7 +71,7 @@ class ChunkMaker:
             if isinstance(command, Publish):
                 self._add(chunks, command, wall_ms)
             elif not isinstance(command, Join):
-                self._records.append(Record(OFFSET, command.name, command.offset))
+                self._records.append(TrackingRecord(OFFSET, command.name, command.offset))
             self._proposed[command.sender] = self._senders[command.sender] = command.number
         self._end_chunk(chunks, wall_ms)
         return chunks
@@ -81,7 +81,7 @@ class ChunkMaker:
         if command.sender > self._newest.get(command.node, -1):
             self._newest[command.node] = command.sender
             self._proposed[command.sender] = 0
-            self._records.append(Record(JOIN, command.node.encode(), command.sender))
+            self._records.append(TrackingRecord(JOIN, command.node.encode(), command.sender))
 
     def _add(self, chunks: list[bytes], publish: Publish, wall_ms: int) -> None:
         fresh = self._without_duplicates(publish)
@@ -132,9 +132,11 @@ class ChunkMaker:
     def _tracking(self, publishes: list[Publish]) -> bytes:
         records, self._records = self._records, []
         last = {one.publisher: one.sequences[-1] for one in publishes if one.sequences}
-        records += [Record(SEQUENCE, name, number) for name, number in last.items()]
+        records += [TrackingRecord(SEQUENCE, name, number) for name, number in last.items()]
         senders, self._senders = self._senders, {}
-        records += [Record(SENDER, sender_id(one), number) for one, number in senders.items()]
+        records += [
+            TrackingRecord(SENDER, sender_id(one), number) for one, number in senders.items()
+        ]
         return encode_records(records)
 
     def _filter(self, publishes: list[Publish]) -> bytes:

@@ -21,7 +21,7 @@ from leveret.cluster.streams.machine.tracking import (
     OFFSET,
     SENDER,
     SEQUENCE,
-    Record,
+    TrackingRecord,
     decode_records,
     sender_of,
 )
@@ -73,7 +73,7 @@ class StreamMachine:
         for record in decode_records(tracking):
             self._apply(record)
 
-    def _apply(self, record: Record) -> None:
+    def _apply(self, record: TrackingRecord) -> None:
         kind, name, number = record
         if kind == SENDER:
             sender = self.senders[sender_of(name)]

@@ -27,7 +27,7 @@ class TrackingError(ValueError):
     """The bytes are not tracking of this version."""
 
 
-class Record(NamedTuple):
+class TrackingRecord(NamedTuple):
     """One record. name: its id, at most 255 bytes; that of a sender is its number."""
 
     kind: int
@@ -35,14 +35,14 @@ class Record(NamedTuple):
     number: int
 
 
-def encode_records(records: Iterable[Record]) -> bytes:
+def encode_records(records: Iterable[TrackingRecord]) -> bytes:
     """Records as bytes."""
     return b"".join(
         _HEAD.pack(kind, len(name)) + name + _NUMBER.pack(number) for kind, name, number in records
     )
 
 
-def decode_records(data: bytes) -> Iterator[Record]:
+def decode_records(data: bytes) -> Iterator[TrackingRecord]:
     """The records that these bytes are. Raises TrackingError."""
     at, end = 0, len(data)
     while at < end:
@@ -54,7 +54,7 @@ def decode_records(data: bytes) -> Iterator[Record]:
             raise TrackingError("tracking ends in the middle of a record")
         name = data[at : at + size]
         at += size
-        yield Record(kind, name, _NUMBER.unpack_from(data, at)[0])
+        yield TrackingRecord(kind, name, _NUMBER.unpack_from(data, at)[0])
         at += _NUMBER.size
 
 

@@ -25,7 +25,7 @@ from leveret.mgmt.api.description import (
 )
 from leveret.mgmt.api.description.operation import COLUMNS, JSON, Operation, page_of
 from leveret.mgmt.api.description.schemas import NAME, TEXT, Schema, any_of, list_of, ref, some_of
-from leveret.mgmt.api.routes import ROUTES, Route
+from leveret.mgmt.api.routes import ROUTES, ApiRoute
 
 OPERATIONS = {
     (one.method, one.path): one
@@ -103,7 +103,7 @@ def _schemas() -> dict[str, Schema]:
     return {**SCHEMAS, **partial}
 
 
-def _paths(routes: Iterable[Route]) -> dict[str, dict[str, Any]]:
+def _paths(routes: Iterable[ApiRoute]) -> dict[str, dict[str, Any]]:
     paths: dict[str, dict[str, Any]] = {}
     for one in routes:
         operation = OPERATIONS.get((one.method, one.path))
@@ -125,7 +125,7 @@ def _path_parameters(path: str) -> dict[str, Any]:
     return {"parameters": parameters} if parameters else {}
 
 
-def _operation(route: Route, one: Operation) -> dict[str, Any]:
+def _operation(route: ApiRoute, one: Operation) -> dict[str, Any]:
     words = re.findall(r"\w+", f"{route.method.lower()} {route.path}")
     described: dict[str, Any] = {
         "operationId": "_".join(words),
@@ -146,7 +146,7 @@ def _operation(route: Route, one: Operation) -> dict[str, Any]:
     return described
 
 
-def _responses(route: Route, one: Operation) -> dict[str, Any]:
+def _responses(route: ApiRoute, one: Operation) -> dict[str, Any]:
     expected = {*one.statuses, *_EVERYWHERE, *((403,) if one.method == "POST" else ())}
     expected |= {408} if one.body is not None else set()
     responses: dict[str, Any] = {}

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from leveret.broker.config.cluster_settings import ClusterSettings
-from leveret.cluster.membership.membership_changes import Membership
+from leveret.cluster.membership.membership_changes import ClusterMembership
 from leveret.cluster.metadata.history import History, LastView
 from leveret.cluster.metadata.messages import View, ViewId, ViewMember, ViewStart
 from leveret.cluster.node.partition_handling import PartitionHandling
@@ -38,7 +38,7 @@ def test_a_node_follows_another_member_if_the_winners_have_left_the_cluster(stor
     store.history.give_way(("a",))
     for present, takes_from in (("abc", ("a",)), ("bcd", ("d",))):
         store.metadata.close()
-        files.write(Membership("1", dict.fromkeys(present, True)))
+        files.write(ClusterMembership("1", dict.fromkeys(present, True)))
         files.follow("d")
         assert store.next_run()[1].takes_from == takes_from
 

@@ -7,7 +7,7 @@ from leveret.cluster.metadata.outputs import (
     DONE,
     FAILED,
     REFUSED,
-    Answered,
+    AnswerClient,
     Discarded,
     PartitionedFrom,
     Pause,
@@ -25,7 +25,7 @@ from tests.hand_driven_cluster import REFUSED_PAYLOAD, Cluster
 
 def answers(node):
     """The outcomes of what a node has submitted."""
-    return [one.outcome for one in node.outputs(Answered)]
+    return [one.outcome for one in node.outputs(AnswerClient)]
 
 
 def test_nodes_join_in_their_order():
@@ -37,7 +37,7 @@ def test_an_operation_is_applied_on_all_nodes_and_answered():
     cluster = Cluster("abc")
     submission = cluster["b"].submit(b"declare q")
     assert [node.applied for node in cluster.nodes.values()] == [[b"declare q"]] * 3
-    assert cluster["b"].done == [*cluster["b"].done[:-1], Answered(submission, DONE)]
+    assert cluster["b"].done == [*cluster["b"].done[:-1], AnswerClient(submission, DONE)]
 
 
 def test_the_answer_waits_for_the_slowest_disk():
@@ -52,7 +52,7 @@ def test_the_answer_waits_for_the_slowest_disk():
 def test_a_refused_operation_changes_nothing_and_is_answered_with_the_fault():
     cluster = Cluster("abc")
     submission = cluster["b"].submit(REFUSED_PAYLOAD)
-    assert Answered(submission, REFUSED, b"a fault") in cluster["b"].done
+    assert AnswerClient(submission, REFUSED, b"a fault") in cluster["b"].done
     assert [node.applied for node in cluster.nodes.values()] == [[]] * 3
 
 
@@ -247,13 +247,13 @@ def test_without_a_disc_node_nothing_is_changed():
     cluster.link("b")
     cluster.crash("a")
     submission = cluster["b"].submit(b"declare q")
-    assert cluster["b"].done[-1] == Answered(submission, FAILED, NO_DISC_NODE)
+    assert cluster["b"].done[-1] == AnswerClient(submission, FAILED, NO_DISC_NODE)
 
 
 def test_a_node_that_has_not_started_refuses_everything():
     node = Cluster("a").start("b")
     submission = node.submit(b"declare q")
-    assert node.done == [Answered(submission, FAILED, NOT_RUNNING)]
+    assert node.done == [AnswerClient(submission, FAILED, NOT_RUNNING)]
 
 
 def test_a_node_that_left_may_have_run_on_until_all_members_have_the_new_view():

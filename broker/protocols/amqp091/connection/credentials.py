@@ -19,7 +19,7 @@ from leveret.broker.sessions.targets import Targets
 logger = logging.getLogger("leveret.connection")
 
 
-class Holder(Protocol):
+class CredentialsHolder(Protocol):
     """The connection. expiry_timer: fires when the credentials expire."""
 
     name: str
@@ -35,7 +35,9 @@ class Holder(Protocol):
         """Close the connection with 320."""
 
 
-async def update_secret(connection: Holder, method: commands.Connection.UpdateSecret) -> None:
+async def update_secret(
+    connection: CredentialsHolder, method: commands.Connection.UpdateSecret
+) -> None:
     """Replace the connection's secret. Raises 530 if the new one is refused.
 
     The old secret stays in force until the backend has answered.
@@ -52,7 +54,7 @@ async def update_secret(connection: Holder, method: commands.Connection.UpdateSe
     connection.send(0, commands.Connection.UpdateSecretOk)
 
 
-def watch_expiry(connection: Holder) -> None:
+def watch_expiry(connection: CredentialsHolder) -> None:
     """Close the connection when its credentials expire."""
     if connection.expiry_timer is not None:
         connection.expiry_timer.cancel()

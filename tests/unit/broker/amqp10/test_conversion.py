@@ -4,14 +4,14 @@ import pytest
 
 from leveret.broker.amqp10.conversion import (
     Amqp091Message,
-    Rules,
+    ConversionRules,
     to_amqp091,
     to_amqp10,
 )
 from leveret.broker.amqp10.sections import Amqp10Message, encode_message, read_message
 from leveret.broker.amqp10.values import Value
 
-RULES_3, RULES_4 = Rules(is_4=False), Rules(is_4=True)
+RULES_3, RULES_4 = ConversionRules(is_4=False), ConversionRules(is_4=True)
 EVERY_PROPERTY = {
     "content_type": "text/plain", "content_encoding": "utf-8", "delivery_mode": 1, "priority": 3,
     "correlation_id": "c1", "reply_to": "r1", "expiration": "60000", "message_id": "m1",

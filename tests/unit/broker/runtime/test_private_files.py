@@ -8,7 +8,7 @@ import pytest
 
 from leveret.broker.config import Config, LogSettings
 from leveret.broker.config.setting_error import described
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.runtime.private_files import make_directory, naming, opened, write_whole
 from leveret.broker.tracing.appended_file import AppendedFile
@@ -52,7 +52,7 @@ def test_traces(tmp_path):
 
 
 async def test_the_audit_log(tmp_path):
-    await AuditLog(tmp_path / "audit.log").note(THE_NODE, Act("retry", "queue", "q", ""))
+    await AuditLog(tmp_path / "audit.log").note(THE_NODE, AuditedChange("retry", "queue", "q", ""))
     assert mode(tmp_path / "audit.log") == 0o640
 
 

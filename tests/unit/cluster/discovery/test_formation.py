@@ -6,9 +6,9 @@ from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.formation import (
     AskPeers,
     Discover,
-    Form,
     Formation,
-    Join,
+    FormCluster,
+    JoinCluster,
     PeerState,
     Stop,
 )
@@ -30,8 +30,8 @@ def round_of(machine, states):
 
 
 def test_a_node_that_is_listed_alone_forms_a_cluster():
-    assert isinstance(formation().listed((A,)), Form)
-    assert isinstance(formation().listed(()), Form)
+    assert isinstance(formation().listed((A,)), FormCluster)
+    assert isinstance(formation().listed(()), FormCluster)
 
 
 def test_the_other_nodes_are_asked_once_each_in_the_order_of_names():
@@ -39,27 +39,27 @@ def test_the_other_nodes_are_asked_once_each_in_the_order_of_names():
 
 
 def test_a_running_member_is_joined():
-    assert round_of(formation(), {B: BLANK, C: MEMBER}) == Join(C)
+    assert round_of(formation(), {B: BLANK, C: MEMBER}) == JoinCluster(C)
 
 
 def test_a_running_member_is_joined_under_the_lock():
-    assert round_of(formation(has_lock=True), {B: BLANK, C: MEMBER}) == Join(C)
+    assert round_of(formation(has_lock=True), {B: BLANK, C: MEMBER}) == JoinCluster(C)
 
 
 def test_of_nodes_that_are_all_new_the_first_name_forms():
-    assert isinstance(round_of(formation(A), {B: BLANK, C: BLANK}), Form)
+    assert isinstance(round_of(formation(A), {B: BLANK, C: BLANK}), FormCluster)
     assert isinstance(round_of(formation(B), {A: BLANK, C: BLANK}), Discover)
 
 
 def test_the_holder_of_the_lock_forms_whatever_its_name():
-    assert isinstance(round_of(formation(C, has_lock=True), {A: BLANK, B: BLANK}), Form)
+    assert isinstance(round_of(formation(C, has_lock=True), {A: BLANK, B: BLANK}), FormCluster)
 
 
 def test_a_node_forms_without_unreachable_nodes_at_its_last_attempt():
     machine = formation(A)
     for _ in range(ATTEMPTS - 1):
         assert isinstance(round_of(machine, {B: BLANK, C: UNREACHABLE}), Discover)
-    assert isinstance(round_of(machine, {B: BLANK}), Form)
+    assert isinstance(round_of(machine, {B: BLANK}), FormCluster)
 
 
 def test_a_node_that_waits_for_the_first_one_does_not_form():
@@ -77,7 +77,7 @@ def test_attempts_start_over_when_the_first_node_goes_away():
         assert isinstance(round_of(machine, {A: BLANK}), Discover)
     for _ in range(ATTEMPTS - 1):
         assert isinstance(round_of(machine, {}), Discover)
-    assert isinstance(round_of(machine, {}), Form)
+    assert isinstance(round_of(machine, {}), FormCluster)
 
 
 def test_a_node_that_was_asked_by_one_before_it_does_not_form_in_that_round():
@@ -91,7 +91,7 @@ def test_a_node_that_was_asked_by_one_after_it_forms():
     machine = formation(A)
     machine.listed((A, B))
     machine.asked_by(B.name)
-    assert isinstance(machine.answered({B.name: BLANK}), Form)
+    assert isinstance(machine.answered({B.name: BLANK}), FormCluster)
 
 
 def test_a_list_that_fails_is_asked_for_again_up_to_the_limit():
@@ -111,15 +111,15 @@ def test_a_list_that_succeeds_ends_a_row_of_failures():
 
 def test_a_node_that_refuses_is_left_for_another_member():
     machine = formation()
-    assert round_of(machine, {B: MEMBER, C: MEMBER}) == Join(B)
+    assert round_of(machine, {B: MEMBER, C: MEMBER}) == JoinCluster(B)
     assert isinstance(machine.join_failed(B, "it stops"), Discover)
-    assert round_of(machine, {B: MEMBER, C: MEMBER}) == Join(C)
+    assert round_of(machine, {B: MEMBER, C: MEMBER}) == JoinCluster(C)
 
 
 def test_a_cluster_that_cannot_be_joined_stops_the_node():
     machine = formation()
     for _ in range(ATTEMPTS):
-        assert round_of(machine, {B: MEMBER}) == Join(B)
+        assert round_of(machine, {B: MEMBER}) == JoinCluster(B)
         last = machine.join_failed(B, "the cookies differ")
     assert last == Stop("b@host is in a cluster and cannot be joined: the cookies differ")
 
@@ -153,15 +153,15 @@ class World:
                 # The answers arrive before the node decides: what happens meanwhile is a step.
                 states = {peer.name: self.state_of(peer.name, name) for peer in peers}
                 self.pending[name] = lambda: machine.answered(states)
-            case Join(node):
+            case JoinCluster(node):
                 self.members[name] = self.members[node.name]
-            case Form():
+            case FormCluster():
                 self.members[name] = name
             case Stop():
                 raise AssertionError(action.reason)
             case decide:
                 self.pending[name] = decide()
-                if isinstance(self.pending[name], Form | Join):
+                if isinstance(self.pending[name], FormCluster | JoinCluster):
                     self.step(name)
 
     def run(self, order):

@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.cluster.gm.group import Member
-from leveret.cluster.gm.pending import Pending
+from leveret.cluster.gm.pending import PendingBroadcasts
 
 
 def numbered(first, last):
@@ -13,13 +13,13 @@ def numbered(first, last):
 @pytest.fixture
 def pending():
     """Broadcasts 1 to 5."""
-    one = Pending(1, Member("a", 1, 1))
+    one = PendingBroadcasts(1, Member("a", 1, 1))
     one.extend(5, numbered(1, 5))
     return one
 
 
 def test_own_broadcasts_are_numbered_from_one():
-    one = Pending(1, Member("a", 1, 1))
+    one = PendingBroadcasts(1, Member("a", 1, 1))
     assert [one.add(b"x"), one.add(b"y")] == [1, 2]
     assert one.after(0) == [b"x", b"y"]
 
@@ -45,7 +45,7 @@ def test_acknowledged_broadcasts_are_dropped(pending):
 
 
 def test_a_joining_member_begins_with_unacknowledged_broadcasts():
-    one = Pending(1, Member("a", 1, 1))
+    one = PendingBroadcasts(1, Member("a", 1, 1))
     one.begin(10)
     assert one.extend(12, numbered(9, 12)) == numbered(11, 12)
 

@@ -14,7 +14,7 @@ from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.groups.groups import Groups
 from leveret.cluster.groups.wanted_members import WantedMembers, node_of, number_of
 from leveret.cluster.links.addresses import AddressBook
-from leveret.cluster.links.hello import Identity
+from leveret.cluster.links.hello import NodeIdentity
 from leveret.cluster.links.links import LinkOptions, Links
 from leveret.storage.disk.disk import Disk
 from leveret.storage.disk.file_reads import FileReads
@@ -192,7 +192,7 @@ class GroupedNode:
         self.files.begin(reader.files, reader.next_number)
         clock = system_clock()
         self.links = Links(
-            Identity(name, next(_incarnations)), LinkOptions(COOKIE), AddressBook(None), clock
+            NodeIdentity(name, next(_incarnations)), LinkOptions(COOKIE), AddressBook(None), clock
         )
         self.groups = Groups(name, self.links, self.store, kind, clock, Random(name).random)
         self._retiring = self.retirement_error = None

@@ -92,9 +92,9 @@ class Garbage:
                 frames.Find(group), frames.Leads(group, number()),
                 frames.LeadsNoMore(group, number()),
                 frames.Attach(group, number(), number(), number(), {number(): number()}),
-                frames.Commands(group, number(), [data(), data()]),
+                frames.ClientCommands(group, number(), [data(), data()]),
                 frames.Told(group, number(), data(), {number(): data()}),
-                frames.Question(group, number(), data()),
+                frames.GroupQuestion(group, number(), data()),
                 frames.Answered(group, number(), data()),
                 frames.Damaged(group, self.text()),
                 frames.Offer(group, number(), self.text(), number(), number(), data(), number()),
@@ -102,7 +102,8 @@ class Garbage:
                 frames.StatePiece(group, number(), data()),
                 frames.Body(group, number(), number(), number(), self.random.randrange(4), data()),
                 frames.AllSent(group, number()), frames.Taken(group, number(), number()),
-                frames.Installed(group, number()), frames.TransferEnded(group, number()),
+                frames.SnapshotInstalled(group, number()),
+                frames.SnapshotTransferEnded(group, number()),
             )
         )  # fmt: skip
 
@@ -119,7 +120,7 @@ class Garbage:
                 raft.AskVote(group, number(), self.random.random() < 0.5, number(), number(),
                              number()),
                 raft.Vote(group, number(), self.random.random() < 0.5,
-                          self.random.choice([*raft.Answer])),
+                          self.random.choice([*raft.VoteAnswer])),
                 raft.TakeLead(group, number()), raft.NotLeading(group, number()),
                 raft.Removed(group, number(), number()),
             )

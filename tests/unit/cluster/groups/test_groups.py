@@ -22,7 +22,7 @@ from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.entry_blocks import block_of
 from leveret.storage.group_log.group_state import SnapshotName
 from leveret.storage.group_log.kept_files import kept_numbers
-from leveret.storage.group_log.rounds import Snapshot
+from leveret.storage.group_log.rounds import TakenSnapshot
 from leveret.storage.log.log_files import FILE_BYTES_MAX
 from tests.patience import until
 from tests.unit.cluster.groups.grouped_nodes import (
@@ -342,7 +342,7 @@ async def test_an_empty_member_that_crashes_before_its_reset_has_what_its_snapsh
     node.store.log.receive(1, name, 20, 2, 0, b"body")
     state = b"".join(KeepingMachine((90, {1: 1}, [20], 1)).snapshot())
     configuration = encode_configuration(Configuration(NAMES))
-    snapshot = Snapshot(name, configuration, state, [(20, 20)], 90)
+    snapshot = TakenSnapshot(name, configuration, state, [(20, 20)], 90)
     await node.store.rounds.install(node.store.log.groups[1], snapshot, 0)
     await node.kill()
     for last in (90, 91):

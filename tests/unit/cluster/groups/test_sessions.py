@@ -1,6 +1,6 @@
 """The clients that a leader serves, with entries that a thread has to read."""
 
-from leveret.cluster.groups.sessions import Session, Sessions
+from leveret.cluster.groups.sessions import GroupSession, Sessions
 from leveret.storage.contract.backing_queue import BeingRead
 from tests.unit.cluster.groups.grouped_nodes import KeepingKind
 
@@ -50,7 +50,7 @@ class ReadingHost:
 def test_an_effect_with_many_entries_that_a_thread_has_to_read_is_told():
     host = ReadingHost()
     sessions = Sessions(host, ManyKind())
-    sessions.begin(Session("a", 1, 7), [[1], [2, 3, 4], [5]])
+    sessions.begin(GroupSession("a", 1, 7), [[1], [2, 3, 4], [5]])
     steps = 0
     while host.waiting:
         host.step()
@@ -66,7 +66,7 @@ def test_an_effect_with_many_entries_that_a_thread_has_to_read_is_told():
 def test_an_entry_that_is_gone_is_left_out_of_its_effect_alone():
     host = ReadingHost()
     sessions = Sessions(host, ManyKind())
-    sessions.begin(Session("a", 1, 7), [[1, 2, 3], [2], [4]])
+    sessions.begin(GroupSession("a", 1, 7), [[1, 2, 3], [2], [4]])
     host.gone = {2}
     while host.waiting:
         host.step()

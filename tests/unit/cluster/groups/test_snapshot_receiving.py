@@ -8,10 +8,10 @@ from leveret.cluster.groups.group_frames import (
     AllSent,
     Body,
     GroupFrameError,
-    Installed,
     Offer,
+    SnapshotInstalled,
+    SnapshotTransferEnded,
     StatePiece,
-    TransferEnded,
     Want,
 )
 from leveret.cluster.groups.snapshot_receiving import SnapshotReceiving
@@ -84,7 +84,7 @@ async def test_a_member_is_removed_while_its_snapshot_waits_for_a_round(node, is
         if is_created_again:
             node.groups.create(1, NAMES)
     await installing
-    assert Installed(1, 1) not in node.sent
+    assert SnapshotInstalled(1, 1) not in node.sent
     if is_created_again:
         assert node.groups.members[1].applied == 0
         assert node.store.log.groups[1].snapshot == NO_SNAPSHOT
@@ -98,7 +98,7 @@ async def test_another_snapshot_is_taken_only_after_the_one_that_is_installed(no
         node.groups.receiving.link_down(LEADER)
         node.sent.clear()
         send(node, 2, index=120)
-        assert node.sent == [TransferEnded(1, 2)]
+        assert node.sent == [SnapshotTransferEnded(1, 2)]
         tasks = list(node.groups.receiving._tasks)
     await asyncio.gather(*tasks)
     await node.node_log.sync()
@@ -131,6 +131,6 @@ async def test_a_snapshot_of_a_newer_version_is_read_and_logged_once(node, caplo
     for transfer in (1, 2):
         send(node, transfer)
         await until(lambda: not node.groups.receiving._tasks)
-    assert node.sent == [Want(1, 1, 0), TransferEnded(1, 1), TransferEnded(1, 2)]
+    assert node.sent == [Want(1, 1, 0), SnapshotTransferEnded(1, 1), SnapshotTransferEnded(1, 2)]
     (line,) = [one.message for one in caplog.records if one.levelname == "ERROR"]
     assert line.endswith("a snapshot is of version 2; this node reads 1: update it")

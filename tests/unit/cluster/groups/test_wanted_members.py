@@ -1,7 +1,7 @@
 """In which order a group comes to have the members that it is to have."""
 
 from leveret.cluster.groups.wanted_members import WantedMembers, next_change
-from leveret.cluster.raft.configuration import Configuration, Membership
+from leveret.cluster.raft.configuration import Configuration, MemberKind
 
 REACHABLE = {"a/1", "b/2", "c/3", "b/4", "c/4", "d/4", "e/5"}
 
@@ -16,7 +16,7 @@ def steps(now, wanted, me="a/1", reachable=REACHABLE):
             now = now.without_member(member)
         else:
             now = now.with_member(member, membership)
-            if membership is Membership.VOTER and member in reachable:
+            if membership is MemberKind.VOTER and member in reachable:
                 now = now.with_voter(member)
     return done
 

@@ -8,7 +8,7 @@ from leveret.broker.runtime.loop_watch import LoopWatch
 from leveret.broker.runtime.node_address import NodeAddress
 from leveret.broker.runtime.system_clock import SystemClock
 from leveret.cluster.links.addresses import AddressBook
-from leveret.cluster.links.hello import Identity
+from leveret.cluster.links.hello import NodeIdentity
 from leveret.cluster.links.links import LinkOptions, Links
 from tests.patience import until
 
@@ -98,7 +98,7 @@ class LinkedNode:
         self, name, *, directory=None, clock=None, cookie=COOKIE, identity=None, **options
     ):
         self.service = RecordingService()
-        self.identity = Identity(name, next(_incarnations), **(identity or {}))
+        self.identity = NodeIdentity(name, next(_incarnations), **(identity or {}))
         self.links = Links(
             self.identity,
             LinkOptions(cookie, **options),

@@ -16,7 +16,7 @@ from leveret.cluster.links.admission import UNFINISHED_MAX
 from leveret.cluster.links.frames import HEADER, header_of
 from leveret.cluster.links.handshake import MAGIC, NONCE_OCTETS, Handshake
 from leveret.cluster.links.handshake_connection import LIMIT_MS
-from leveret.cluster.links.hello import Identity
+from leveret.cluster.links.hello import NodeIdentity
 from leveret.cluster.links.one_link import PROBE_MS
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
@@ -91,7 +91,7 @@ async def test_a_node_that_is_dialled_gives_its_own_attempt_up_without_a_line(ca
     async with nodes("a", "b") as (a, b):
         a.links.dial(NodeAddress(b.name, free_port()))
         for name, count in ((b.name, 0), ("c@127.0.0.1", 1)):
-            hello = Handshake(Identity(name, 1), COOKIE, bytes(NONCE_OCTETS), a.name).start()
+            hello = Handshake(NodeIdentity(name, 1), COOKIE, bytes(NONCE_OCTETS), a.name).start()
             async with connected(a) as (reader, writer):
                 writer.write(hello[0].data)
                 assert await reader.readexactly(len(MAGIC)) == MAGIC

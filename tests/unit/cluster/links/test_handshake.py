@@ -20,12 +20,12 @@ from leveret.cluster.links.handshake import (
     Proven,
     SendBytes,
 )
-from leveret.cluster.links.hello import Hello, Identity
+from leveret.cluster.links.hello import Hello, NodeIdentity
 from leveret.cluster.links.refusals import RefusalKind, duplicate, linked
 
 COOKIE = b"a cookie that both nodes have"
-A = Identity("a@host", 1000, release="1.5.0", port=25672, features=frozenset({"x", "y"}))
-B = Identity("b@host", 2000, release="1.6.0", port=25673, features=frozenset({"y", "z"}))
+A = NodeIdentity("a@host", 1000, release="1.5.0", port=25672, features=frozenset({"x", "y"}))
+B = NodeIdentity("b@host", 2000, release="1.6.0", port=25673, features=frozenset({"y", "z"}))
 nonces = random.Random(1)
 
 

@@ -23,8 +23,8 @@ from leveret.cluster.membership.membership_changes import (
     NO,
     RENAME,
     YES,
-    Change,
-    Membership,
+    ClusterMembership,
+    MembershipChange,
     MembershipChanges,
 )
 from leveret.cluster.metadata.member_records import members_of, put_member
@@ -69,8 +69,8 @@ class OneNode:
         self.answers[topic] = answer_to
 
     async def ask(self, node, topic, text, seconds_max):
-        self.asked.append((node, topic, msgspec.msgpack.decode(text, type=Change)))
-        return msgspec.msgpack.encode(Membership("id", {}))
+        self.asked.append((node, topic, msgspec.msgpack.decode(text, type=MembershipChange)))
+        return msgspec.msgpack.encode(ClusterMembership("id", {}))
 
     def submit(self, *declarations):
         """Applied a moment later, as when other nodes have to have it."""
@@ -109,12 +109,12 @@ async def test_of_two_changes_at_once_the_one_that_leaves_no_disc_node_is_refuse
 async def test_a_member_that_does_not_coordinate_passes_the_change_on():
     node = OneNode("b", ("a", "b"), {"a": True, "b": True})
     await node.answers[CHANGE_TYPE]("c", b"0")
-    assert node.asked == [("a", CHANGE, Change(CHANGE_TYPE, "c", "b", is_disc=False))]
+    assert node.asked == [("a", CHANGE, MembershipChange(CHANGE_TYPE, "c", "b", is_disc=False))]
 
 
 async def test_a_node_that_has_ceased_to_coordinate_says_so():
     node = OneNode("b", ("a", "b"), {"a": True, "b": True})
-    change = msgspec.msgpack.encode(Change(CHANGE_TYPE, "c", "c"))
+    change = msgspec.msgpack.encode(MembershipChange(CHANGE_TYPE, "c", "c"))
     with pytest.raises(MembershipRefused, match="has ceased to coordinate the cluster"):
         await node.answers[CHANGE]("c", change)
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from leveret.cluster.gm.group import Died
 from leveret.cluster.mirrors import frames, replica_host
-from leveret.cluster.remote_queues.queue_frames import FrameError
+from leveret.cluster.remote_queues.queue_frames import QueueFrameError
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.mirrors.mirrored_nodes import RING, MirroredNodes
 
@@ -82,7 +82,9 @@ def test_what_a_link_has_brought_goes_with_it(nodes):
 def test_a_link_that_brings_too_many_is_closed(nodes, monkeypatch):
     monkeypatch.setattr(replica_host, "EARLY_BYTES_MAX", 1000)
     publish(nodes.by_name[B].queue(), bytes(1000))
-    with pytest.raises(FrameError, match="bytes for mirrored queues that are not declared here"):
+    with pytest.raises(
+        QueueFrameError, match="bytes for mirrored queues that are not declared here"
+    ):
         nodes.settle()
 
 

@@ -6,14 +6,14 @@ from leveret.cluster.gm.group import Added, Died, HasJoined, Member
 from leveret.cluster.mirrors.planning import ALWAYS, WHEN_SYNCED, Mirroring
 from leveret.cluster.mirrors.record_changes import (
     Begin,
+    ChangeOutcome,
     Drop,
     DropCopy,
     End,
     Forget,
     InRing,
-    Outcome,
+    MirroredQueueFacts,
     Promote,
-    QueueFacts,
     Rename,
     Return,
     Synchronised,
@@ -25,12 +25,12 @@ from leveret.cluster.mirrors.record_changes import (
 from leveret.cluster.rpc.refused import Refused
 
 A, B = Member("a", 1, 1), Member("b", 1, 1)
-QUEUE = QueueFacts("queue 'q' in vhost '/'", "a", True, True, Mirroring("all"))
+QUEUE = MirroredQueueFacts("queue 'q' in vhost '/'", "a", True, True, Mirroring("all"))
 
 
 def after(*changes, queue=QUEUE):
     """The outcome of changes, one after the other, of a queue without mirrors."""
-    outcome = Outcome(b"", queue.node)
+    outcome = ChangeOutcome(b"", queue.node)
     for change in changes:
         outcome = complete(outcome.record, encode(change), queue._replace(node=outcome.node))
     return outcome
@@ -110,12 +110,12 @@ def test_a_queue_is_lost_with_the_last_node_that_had_it():
 
 
 def test_mirroring_ends_on_the_leaders_node():
-    assert after(*MIRRORED, Promote(B, A), End(B)) == Outcome(b"", "b")
+    assert after(*MIRRORED, Promote(B, A), End(B)) == ChangeOutcome(b"", "b")
 
 
 @pytest.mark.parametrize("change", [End(A), Forget("b", ()), Rename("a", "x")])
 def test_a_queue_without_mirrors_stays_as_it_is(change):
-    assert after(change) == Outcome(b"", "a")
+    assert after(change) == ChangeOutcome(b"", "a")
 
 
 def test_a_node_has_another_name():

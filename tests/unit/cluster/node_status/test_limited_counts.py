@@ -9,7 +9,7 @@ from leveret.broker.events.events import Events
 from leveret.broker.policies.limits import VhostAndUserLimits
 from leveret.broker.policies.open_counts import OpenCounts
 from leveret.cluster.links.services import LIMITED_COUNTS_SERVICE
-from leveret.cluster.node_status.limited_counts import Counts, LimitedCounts
+from leveret.cluster.node_status.limited_counts import ChangedCounts, LimitedCounts
 from tests.linked_nodes import LoopByHand
 
 
@@ -62,7 +62,7 @@ class Peer:
     def send(self, service, *pieces):
         assert service == LIMITED_COUNTS_SERVICE
         payload = b"".join(pieces)
-        self._sender.sent.append(msgspec.msgpack.decode(payload, type=Counts))
+        self._sender.sent.append(msgspec.msgpack.decode(payload, type=ChangedCounts))
         self._receiver.counts.received(self._receiver.peer, payload)
 
 
@@ -110,7 +110,7 @@ def test_the_changes_of_a_turn_are_told_with_one_frame(nodes):
         one.opens(user, channels=2)
     one.opens("anna", "elsewhere")
     one.loop.run()
-    assert one.sent == [Counts({b"/": 3}, {b"anna": (3, 4)})]
+    assert one.sent == [ChangedCounts({b"/": 3}, {b"anna": (3, 4)})]
     assert other.open_counts.connections_of_vhost("/") == 3
     assert other.open_counts.connections_of_vhost("elsewhere") == 0
     assert other.open_counts.connections_of_user("anna") == 3
@@ -124,10 +124,10 @@ def test_only_what_has_changed_is_told(nodes):
     one.loop.run()
     one.opens("bert")
     one.loop.run()
-    assert one.sent[1:] == [Counts({b"/": 1})]
+    assert one.sent[1:] == [ChangedCounts({b"/": 1})]
     one.closes()
     one.loop.run()
-    assert one.sent[2:] == [Counts({b"/": 0})]
+    assert one.sent[2:] == [ChangedCounts({b"/": 0})]
     assert other.open_counts.connections_of_vhost("/") == 0
 
 

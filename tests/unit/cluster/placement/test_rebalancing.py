@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 
-from leveret.cluster.placement.rebalancing import LedQueue, Move, rebalancing
+from leveret.cluster.placement.rebalancing import Move, RebalancedQueue, rebalancing
 
 
 def queues(*where):
     """Queues that are written down as `Abc`: led by a, and able to be led by b and c."""
-    return [LedQueue(one[0].lower(), tuple(one[1:])) for one in where]
+    return [RebalancedQueue(one[0].lower(), tuple(one[1:])) for one in where]
 
 
 def test_nodes_lead_as_many_afterwards():
@@ -49,7 +49,7 @@ def test_where_every_node_could_lead_they_differ_by_one_at_most(seed):
     found = []
     for _ in range(chance.randint(0, 60)):
         leader = chance.choice(nodes[: chance.randint(1, len(nodes))])
-        found.append(LedQueue(leader, tuple(node for node in nodes if node != leader)))
+        found.append(RebalancedQueue(leader, tuple(node for node in nodes if node != leader)))
     after = [queue.leader for queue in found]
     for move in rebalancing(found):
         after[move.place] = move.node

@@ -16,7 +16,7 @@ from leveret.cluster.quorum.machine.commands import (
 )
 from leveret.cluster.quorum.machine.figures import figures
 from leveret.cluster.quorum.queue_group import QueueGroup
-from leveret.cluster.quorum.queue_groups.machine_options import Rules, machine_options
+from leveret.cluster.quorum.queue_groups.machine_options import QueueRules, machine_options
 from leveret.cluster.quorum.queue_machines import FOR_THE_LEADER, QueueMachines
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.storage.messages.addresses import Addresses
@@ -84,7 +84,7 @@ class GroupOfOne:
         return
 
     def configure(self, options):
-        self.propose(Configure(machine_options(options, Rules.OF_3)))
+        self.propose(Configure(machine_options(options, QueueRules.OF_3)))
 
     # The leader
 
@@ -147,7 +147,7 @@ class Use:
             MessageCounts(),
         )
         self.queue = self.client()
-        self.group.propose(Configure(machine_options(self.queue.options, Rules.OF_3)))
+        self.group.propose(Configure(machine_options(self.queue.options, QueueRules.OF_3)))
         self.group.lead()
 
     def client(self):

@@ -28,7 +28,7 @@ from leveret.cluster.quorum.machine.commands import (
 )
 from leveret.cluster.quorum.machine.effects import Effects
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
-from leveret.cluster.quorum.queue_groups.machine_options import Rules, machine_options
+from leveret.cluster.quorum.queue_groups.machine_options import QueueRules, machine_options
 from leveret.cluster.remote_queues.message_runs import RunReader
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.storage.messages.addresses import Addresses
@@ -125,7 +125,8 @@ class World:
         self.ended = set()
         self.nodes = [Node(name, 1_700_000_000_000_000 + at, self) for at, name in enumerate(NODES)]
         self.commit(
-            [encode_command(Configure(machine_options(SPECIFICATION.options, Rules.OF_3)))], None
+            [encode_command(Configure(machine_options(SPECIFICATION.options, QueueRules.OF_3)))],
+            None,
         )
 
     # The group

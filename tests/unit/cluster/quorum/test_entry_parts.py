@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.broker.queues.contract.publication import publication_of
-from leveret.cluster.quorum.client.commands import NodeSenders, Publish
+from leveret.cluster.quorum.client.commands import NodeSenders, PublishRuns
 from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
 from leveret.cluster.quorum.entry_parts import WHOLE_BYTES_MAX, needed_parts
 from leveret.cluster.quorum.machine.commands import entry_of, messages_at
@@ -18,7 +18,7 @@ from tests.unit.broker.queues.fakes import ADDRESS, HEADER
 
 def entry(*bodies):
     """An entry with messages, as a client sends it."""
-    publish = Publish(UnappliedHold(UntakenBytes(lambda is_behind: None)))
+    publish = PublishRuns(UnappliedHold(UntakenBytes(lambda is_behind: None)))
     publish.add(publication_of([Message(ADDRESS, HEADER, body) for body in bodies]))
     publish.number = 2
     return entry_of(publish.encode(NodeSenders("a", 1).next_number(), 0), 5)

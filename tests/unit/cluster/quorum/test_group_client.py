@@ -5,9 +5,14 @@ from itertools import count
 
 import pytest
 
-from leveret.cluster.quorum.client.command import Command
+from leveret.cluster.quorum.client.command import NumberedCommand
 from leveret.cluster.quorum.client.delivered_run import DeliveredRun
-from leveret.cluster.quorum.client.group_client import Attach, GroupClient, Send, Subscription
+from leveret.cluster.quorum.client.group_client import (
+    ConsumerCommand,
+    GroupClient,
+    SendCommands,
+    StartSession,
+)
 from leveret.cluster.quorum.client.holders import POSITION_BITS, Holders, Settlement
 from leveret.cluster.quorum.machine.runs import Run
 from leveret.storage.messages.message import Entry, Message
@@ -16,7 +21,7 @@ from tests.unit.broker.queues.fakes import ADDRESS, HEADER
 MESSAGE = Message(ADDRESS, HEADER, b"")
 
 
-class Asked(Command):
+class Asked(NumberedCommand):
     """A command that is its name. results: those that it was told."""
 
     def __init__(self, name, is_doubtful=True):
@@ -41,7 +46,7 @@ class Join(Asked):
         return False
 
 
-class Consumer(Subscription):
+class Consumer(ConsumerCommand):
     """positions: those that have arrived."""
 
     def __init__(self):
@@ -84,14 +89,14 @@ def sent(client):
     return [
         payload.decode()
         for output in client.take_outputs()
-        if isinstance(output, Send)
+        if isinstance(output, SendCommands)
         for payload in output.payloads
     ]
 
 
 def attach(client):
     """The one question to attach that is asked now."""
-    (asked,) = [one for one in client.take_outputs() if isinstance(one, Attach)]
+    (asked,) = [one for one in client.take_outputs() if isinstance(one, StartSession)]
     return asked
 
 
@@ -157,7 +162,7 @@ def test_nothing_of_an_earlier_session_counts(client):
     client.deliver(old, 3, [delivered(1, 1, 1)])
     client.sender_ended(old)
     assert (command.results, consumer.positions, client.sender) == ([], [], 101)
-    assert isinstance(client.take_outputs()[0], Attach)
+    assert isinstance(client.take_outputs()[0], StartSession)
 
 
 @pytest.mark.parametrize("through", [3, 9])

@@ -22,9 +22,9 @@ from leveret.cluster.quorum.machine.commands import (
 from leveret.cluster.quorum.machine.effects import (
     ActiveChanged,
     Applied,
-    DeadLetters,
     Deliver,
     Outcome,
+    PublishDeadLetters,
     Reason,
     Result,
     SenderEnded,
@@ -115,7 +115,7 @@ def test_a_delivery_needs_the_entries_of_its_messages():
 def test_effects_are_for_a_client_or_for_the_leader(machine):
     taken = machine.take_effects()
     assert [(sender, type(effect)) for sender, effect in taken] == [(7, Deliver), (7, Applied)]
-    machine._effects.add(DeadLetters(Reason.EXPIRED, [], False))
+    machine._effects.add(PublishDeadLetters(Reason.EXPIRED, [], False))
     assert machine.take_effects()[0][0] == 0
 
 

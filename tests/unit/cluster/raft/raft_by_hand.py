@@ -8,7 +8,7 @@ from random import Random
 
 from leveret.cluster.raft.configuration import Configuration
 from leveret.cluster.raft.entry_log import Stored, StoredRun
-from leveret.cluster.raft.messages import Answer, AskVote, Vote, decode_message
+from leveret.cluster.raft.messages import AskVote, Vote, VoteAnswer, decode_message
 from leveret.cluster.raft.raft_member import RaftMember
 from leveret.cluster.raft.status import status
 from tests.sim.raft_world import RaftWorld
@@ -105,7 +105,7 @@ def elected(voters, *runs, term):
     member.take_outputs()
     for is_pre_vote in (True, False):
         for other in others:
-            member.received(other, Vote(5, term + 1, is_pre_vote, Answer.GRANTED), 1_001)
+            member.received(other, Vote(5, term + 1, is_pre_vote, VoteAnswer.GRANTED), 1_001)
         member.take_outputs()
         member.synced(member.state.writes, 1_002)
         member.take_outputs()
@@ -113,4 +113,4 @@ def elected(voters, *runs, term):
     return member
 
 
-GRANTED, OLD_TERM, HAS_LEADER, HAS_VOTED, LOG_BEHIND, REMOVED = Answer
+GRANTED, OLD_TERM, HAS_LEADER, HAS_VOTED, LOG_BEHIND, REMOVED = VoteAnswer

@@ -36,9 +36,9 @@ are named at each test; those of others are shown by tests beside this file:
     NuRaft 185                      a_member_that_has_lost_what_was_on_its_disk_is_noticed
 """
 
-from leveret.cluster.raft.configuration import Configuration, Membership
+from leveret.cluster.raft.configuration import Configuration, MemberKind
 from leveret.cluster.raft.entry_log import Stored, StoredRun
-from leveret.cluster.raft.messages import Answer, AskVote, Entries, TakeLead, Vote
+from leveret.cluster.raft.messages import AskVote, Entries, TakeLead, Vote, VoteAnswer
 from leveret.cluster.raft.outputs import DATA
 from leveret.cluster.raft.progress import REPLICATING
 from leveret.cluster.raft.raft_member import RaftMember
@@ -81,7 +81,7 @@ def test_what_a_leader_takes_while_it_removes_itself_is_committed():
 
 def test_a_removed_leader_does_not_come_back():
     group = RaftByHand("abcd", members="abc", leader="a")
-    change(group, "d", Membership.VOTER)
+    change(group, "d", MemberKind.VOTER)
     group.settle()
     change(group, "a", None)
     group.settle()
@@ -194,15 +194,15 @@ def test_a_granted_pre_vote_is_no_vote():
     member = alone("a", 1, (1, 3, 1), voters="abc")
     member.wake(1_000)
     member.take_outputs()
-    member.received("b", Vote(5, 2, True, Answer.GRANTED), 1_001)
+    member.received("b", Vote(5, 2, True, VoteAnswer.GRANTED), 1_001)
     member.take_outputs()
     member.synced(member.state.writes, 1_002)
     member.take_outputs()
     assert member.state.term == 2
-    member.received("c", Vote(5, 2, True, Answer.GRANTED), 1_003)
+    member.received("c", Vote(5, 2, True, VoteAnswer.GRANTED), 1_003)
     member.take_outputs()
     assert member.leading is None
-    member.received("c", Vote(5, 2, False, Answer.GRANTED), 1_004)
+    member.received("c", Vote(5, 2, False, VoteAnswer.GRANTED), 1_004)
     member.take_outputs()
     assert member.leading is not None
 
@@ -213,7 +213,7 @@ def test_a_granted_pre_vote_is_no_vote():
 def test_a_member_without_a_vote_does_not_take_the_lead_when_it_is_asked_to():
     """Ra 525, hashicorp/raft 398: the leader knew it as a voter, and it led without a vote."""
     group = RaftByHand("abc", members="ab", leader="a")
-    change(group, "c", Membership.NON_VOTER)
+    change(group, "c", MemberKind.NON_VOTER)
     group.settle()
     term = group.status("a").term
     assert group.said("c", "a", TakeLead(5, term)) == []

@@ -1,12 +1,12 @@
 """Changes of the members, one at a time, and handing the lead over."""
 
-from leveret.cluster.raft.configuration import Membership, Refusal
+from leveret.cluster.raft.configuration import ChangeRefusal, MemberKind
 from leveret.cluster.raft.leading import PROMOTION_LAG
 from leveret.cluster.raft.messages import Acknowledgement, AskVote
 from leveret.cluster.raft.outputs import DATA
 from tests.unit.cluster.raft.raft_by_hand import GRANTED, REMOVED, RaftByHand, elected
 
-VOTER, NON_VOTER = Membership.VOTER, Membership.NON_VOTER
+VOTER, NON_VOTER = MemberKind.VOTER, MemberKind.NON_VOTER
 
 
 def change(group, member, membership, by=None):
@@ -55,19 +55,19 @@ def test_a_non_voter_stays_one():
 
 def test_a_change_is_refused_with_the_reason():
     group = RaftByHand("abcd", members="abc", leader="a")
-    assert change(group, "d", VOTER, by="b") is Refusal.NOT_LEADER
-    assert change(group, "b", VOTER) is Refusal.MEMBER_ALREADY
-    assert change(group, "d", None) is Refusal.NO_MEMBER
+    assert change(group, "d", VOTER, by="b") is ChangeRefusal.NOT_LEADER
+    assert change(group, "b", VOTER) is ChangeRefusal.MEMBER_ALREADY
+    assert change(group, "d", None) is ChangeRefusal.NO_MEMBER
     assert change(group, "d", VOTER) is None
-    assert change(group, "b", None) is Refusal.CHANGE_UNDER_WAY
+    assert change(group, "b", None) is ChangeRefusal.CHANGE_UNDER_WAY
     alone = RaftByHand("a")
-    assert change(alone, "a", None) is Refusal.LAST_VOTER
+    assert change(alone, "a", None) is ChangeRefusal.LAST_VOTER
 
 
 def test_a_leader_changes_no_member_before_it_has_committed_an_entry_of_its_term():
     """Two leaders that each add a member to an old configuration have majorities apart."""
     leader = elected("abcd", (1, 3, 1, DATA), term=1)
-    assert leader.change_member("d", None) is Refusal.NOT_YET
+    assert leader.change_member("d", None) is ChangeRefusal.NOT_YET
     for name in "bc":
         leader.received(name, Acknowledgement(5, 2, 4), 2_000)
     leader.take_outputs()
@@ -233,16 +233,16 @@ def test_a_transfer_ends_with_the_link_to_its_target():
 
 def test_a_transfer_is_refused_with_the_reason():
     group = RaftByHand("abcd", members="abc", leader="a")
-    assert transfer(group, "a") is Refusal.LEADER_ALREADY
-    assert transfer(group, "d") is Refusal.NO_VOTER
-    assert transfer(group, "b", by="c") is Refusal.NOT_LEADER
+    assert transfer(group, "a") is ChangeRefusal.LEADER_ALREADY
+    assert transfer(group, "d") is ChangeRefusal.NO_VOTER
+    assert transfer(group, "b", by="c") is ChangeRefusal.NOT_LEADER
     group.do(("stall", "c"))
     group.propose()
     assert transfer(group, "c") is None
-    assert transfer(group, "b") is Refusal.TRANSFER_UNDER_WAY
+    assert transfer(group, "b") is ChangeRefusal.TRANSFER_UNDER_WAY
     group.isolate("b")
     group.settle()
-    assert transfer(group, "b") is Refusal.UNREACHABLE
+    assert transfer(group, "b") is ChangeRefusal.UNREACHABLE
 
 
 def test_a_group_of_one_is_recovered_from_what_one_member_has():

@@ -8,7 +8,6 @@ from leveret.cluster.raft.configuration import Configuration
 from leveret.cluster.raft.entry_log import Stored, StoredRun
 from leveret.cluster.raft.messages import (
     Acknowledgement,
-    Answer,
     AskVote,
     Entries,
     MessageError,
@@ -17,6 +16,7 @@ from leveret.cluster.raft.messages import (
     Removed,
     TakeLead,
     Vote,
+    VoteAnswer,
     decode_message,
     encode_message,
 )
@@ -28,7 +28,7 @@ MESSAGES = [
     Acknowledgement(5, 2, 9),
     Mismatch(5, 2, 7, 4, 1),
     AskVote(5, 3, True, 9, 2, 4),
-    Vote(5, 3, False, Answer.REMOVED),
+    Vote(5, 3, False, VoteAnswer.REMOVED),
     TakeLead(5, 3),
     NotLeading(5, 3),
     Removed(5, 3, 8),

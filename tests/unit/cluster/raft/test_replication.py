@@ -10,7 +10,7 @@ from leveret.cluster.raft.messages import (
     MessageError,
     Mismatch,
 )
-from leveret.cluster.raft.outputs import DATA, Read, Send
+from leveret.cluster.raft.outputs import DATA, ReadEntries, Send
 from leveret.cluster.raft.progress import PROBING, REPLICATING, WINDOW_BYTES, Progress
 from tests.unit.cluster.raft.raft_by_hand import RaftByHand, elected
 
@@ -222,14 +222,14 @@ def test_entries_that_were_read_for_another_place_are_not_sent():
     (question,) = sent_to(leader, "b")
     assert (question.previous_index, question.payloads) == (3, [])
     leader.received("b", Acknowledgement(5, 2, 3), 2_001)
-    (read,) = [one for one in leader.take_outputs() if isinstance(one, Read)]
+    (read,) = [one for one in leader.take_outputs() if isinstance(one, ReadEntries)]
     assert (read.member, read.first) == ("b", 4)
     # It has more than that: an earlier leader of another term had sent it the same entries.
     leader.received("b", Acknowledgement(5, 2, 6), 2_002)
     leader.entries_read("b", 4, [b"4", b"5"])
     outputs = leader.take_outputs()
     assert not [one for one in outputs if isinstance(one, Send)]
-    (read,) = [one for one in outputs if isinstance(one, Read)]
+    (read,) = [one for one in outputs if isinstance(one, ReadEntries)]
     leader.entries_read("b", read.first, [b"7", b"8"])
     (entries,) = sent_to(leader, "b")
     assert (entries.previous_index, entries.payloads) == (6, [b"7", b"8"])
@@ -240,7 +240,7 @@ def test_entries_that_were_read_before_a_link_fell_are_not_sent():
     leader.received("b", Mismatch(5, 2, 9, 3, 1), 2_000)
     leader.take_outputs()
     leader.received("b", Acknowledgement(5, 2, 3), 2_000)
-    (read,) = [one for one in leader.take_outputs() if isinstance(one, Read)]
+    (read,) = [one for one in leader.take_outputs() if isinstance(one, ReadEntries)]
     leader.link_down("b", 2_001)
     leader.link_up("b", 2_002)
     leader.take_outputs()
@@ -254,9 +254,9 @@ def test_entries_that_a_member_has_by_now_need_not_be_read():
     leader.received("b", Mismatch(5, 2, 9, 3, 1), 2_000)
     leader.take_outputs()
     leader.received("b", Acknowledgement(5, 2, 3), 2_000)
-    assert [one.first for one in leader.take_outputs() if isinstance(one, Read)] == [4]
+    assert [one.first for one in leader.take_outputs() if isinstance(one, ReadEntries)] == [4]
     leader.received("b", Acknowledgement(5, 2, 7), 2_001)
-    assert [one.first for one in leader.take_outputs() if isinstance(one, Read)] == [8]
+    assert [one.first for one in leader.take_outputs() if isinstance(one, ReadEntries)] == [8]
 
 
 def test_a_second_leader_of_a_term_is_refused():

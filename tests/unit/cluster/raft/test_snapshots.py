@@ -2,7 +2,7 @@
 
 from leveret.cluster.raft.configuration import Configuration
 from leveret.cluster.raft.entry_log import Stored, StoredRun
-from leveret.cluster.raft.outputs import Reset
+from leveret.cluster.raft.outputs import ResetLog
 from leveret.cluster.raft.raft_member import RaftMember
 from tests.unit.cluster.raft.raft_by_hand import RaftByHand
 
@@ -140,7 +140,7 @@ def restarted(snapshot_index, snapshot_term, *runs):
         MEMBERS, 9, "", snapshot_index, snapshot_term, tuple(StoredRun(*run, []) for run in runs)
     )
     member = RaftMember(5, "a", stored, lambda: 0.5)
-    resets = [one for one in member.take_outputs() if isinstance(one, Reset)]
+    resets = [one for one in member.take_outputs() if isinstance(one, ResetLog)]
     return member.state.log, bool(resets)
 
 

@@ -76,7 +76,7 @@ def test_frames_for_undeclared_queues_are_bounded(monkeypatch):
     nodes.declare(B)
     for _ in range(20):
         publish(nodes.by_name[A].queue(), b"x" * 100)
-    with pytest.raises(frames.FrameError, match="not declared here"):
+    with pytest.raises(frames.QueueFrameError, match="not declared here"):
         nodes.settle()
 
 

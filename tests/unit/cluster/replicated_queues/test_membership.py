@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from leveret.cluster.replicated_queues.membership import ChangeRefused, Membership
+from leveret.cluster.replicated_queues.membership import ChangeRefused, QueueMembership
 from leveret.cluster.replicated_queues.membership_record import new_record
 
 GROUP = 7
@@ -30,6 +30,8 @@ async def test_a_queue_is_not_recovered_from_a_member_without_its_messages(membe
         group=GROUP, queue=QUEUE, record=record if member else record.without("a")
     )
     own = {GROUP: member} if member else {}
-    membership = Membership("a", {GROUP: declared}, own, SERVICES, SimpleNamespace(running={"a"}))
+    membership = QueueMembership(
+        "a", {GROUP: declared}, own, SERVICES, SimpleNamespace(running={"a"})
+    )
     with pytest.raises(ChangeRefused, match=reason):
         await membership.keep_only("/", "q")

@@ -16,8 +16,8 @@ from leveret.cluster.streams.machine.tracking import (
     OFFSET,
     SENDER,
     SEQUENCE,
-    Record,
     TrackingError,
+    TrackingRecord,
     decode_records,
     encode_records,
     sender_id,
@@ -32,7 +32,8 @@ COMMANDS = [
     StoreOffset(7, 4, b"consumer", 2**63),
 ]
 RECORDS = [
-    Record(SEQUENCE, b"name", 9), Record(OFFSET, b"", 0), Record(SENDER, sender_id(7), 2**64 - 1),
+    TrackingRecord(SEQUENCE, b"name", 9), TrackingRecord(OFFSET, b"", 0),
+    TrackingRecord(SENDER, sender_id(7), 2**64 - 1),
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from leveret.cluster.rpc.rpc import NotAnswered
 from leveret.mgmt.api import file_pieces
 from leveret.mgmt.api.errors import ApiError
 from leveret.mgmt.api.file_pieces import file_of_node, read_piece
-from leveret.mgmt.api.passed_requests import FilePiece, PassedAnswer, Piece
+from leveret.mgmt.api.passed_requests import FilePiece, FilePieceRequest, PassedAnswer
 from tests.feature.served import serving
 
 OCTETS = 100
@@ -108,8 +108,8 @@ async def test_pieces_of_a_file_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(file_pieces, "PIECE_OCTETS", OCTETS)
     path = tmp_path / "f"
     path.write_bytes(bytes(range(250)))
-    assert await read_piece(path, Piece(0)) == FilePiece(250, bytes(range(100)))
-    assert await read_piece(path, Piece(200)) == FilePiece(250, bytes(range(200, 250)))
-    assert await read_piece(path, Piece(300)) == FilePiece(250, b"")
+    assert await read_piece(path, FilePieceRequest(0)) == FilePiece(250, bytes(range(100)))
+    assert await read_piece(path, FilePieceRequest(200)) == FilePiece(250, bytes(range(200, 250)))
+    assert await read_piece(path, FilePieceRequest(300)) == FilePiece(250, b"")
     with pytest.raises(ApiError):
-        await read_piece(tmp_path / "missing", Piece(0))
+        await read_piece(tmp_path / "missing", FilePieceRequest(0))

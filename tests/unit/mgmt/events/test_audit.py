@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from leveret.broker.declarations.audit import Act
+from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.requester import HTTP, Requester
 from leveret.mgmt.events.audit import KEPT_MAX, AuditLog
 
@@ -13,7 +13,7 @@ ANN = Requester("ann", "10.0.0.7", HTTP)
 
 
 def purge_of(queue, **detail):
-    return Act("queue.purged", "queue", queue, f"Purged queue '{queue}'", "/", detail)
+    return AuditedChange("queue.purged", "queue", queue, f"Purged queue '{queue}'", "/", detail)
 
 
 async def test_a_line_is_in_the_file_and_in_the_nodes_log_when_it_was_noted(tmp_path, caplog):
@@ -80,7 +80,7 @@ async def test_what_was_done_and_cannot_be_written_is_in_the_nodes_log(tmp_path,
 
 async def test_a_line_is_written_although_a_name_is_not_utf_8(tmp_path):
     audit = AuditLog(tmp_path / "audit.log")
-    await audit.note(ANN, Act("queue.purged", "queue", "caf\udce9", "Purged a queue"))
+    await audit.note(ANN, AuditedChange("queue.purged", "queue", "caf\udce9", "Purged a queue"))
     assert audit.last(1)[0]["name"] == "caf?"
 
 

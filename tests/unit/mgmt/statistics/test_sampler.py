@@ -13,7 +13,7 @@ from leveret.mgmt.statistics.sampler import (
     Sampler,
     queue_row,
 )
-from leveret.mgmt.statistics.series import Window
+from leveret.mgmt.statistics.series import SampleWindow
 from leveret.testing import EmbeddedBroker
 from tests.declaring import declare
 
@@ -160,7 +160,7 @@ async def test_samples_of_a_virtual_host_are_kept_for_a_day(embedded, sampler):
         await sampler.sample()
         await publish(channel, "q", 1)
     await connection.close()
-    window = Window(86_400, 1800)
+    window = SampleWindow(86_400, 1800)
     column = LENGTHS.index("messages_ready")
     shown = sampler.vhost_lengths["/"].samples(column, sampler.now_ms(), window)
     assert 3 in [one["sample"] for one in shown]

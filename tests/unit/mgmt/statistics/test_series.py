@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from leveret.mgmt.statistics.series import BASIC, Series, SeriesRetention, SeriesSum, Window
+from leveret.mgmt.statistics.series import BASIC, SampleWindow, Series, SeriesRetention, SeriesSum
 
 SECOND = 1000
 START = 1_700_000_000 * SECOND
@@ -49,7 +49,7 @@ def test_rows_that_say_nothing_new_are_not_kept():
 
 def test_samples_come_at_regular_times_the_newest_first():
     series = filled([0, 10, 20, 30])
-    samples = series.samples(0, START + 15 * SECOND, Window(15, 5))
+    samples = series.samples(0, START + 15 * SECOND, SampleWindow(15, 5))
     assert [sample["sample"] for sample in samples] == [30, 20, 10, 0]
     assert [sample["timestamp"] for sample in samples] == [
         START + seconds * SECOND for seconds in (15, 10, 5, 0)
@@ -57,12 +57,12 @@ def test_samples_come_at_regular_times_the_newest_first():
 
 
 def test_before_the_first_sample_there_was_nothing():
-    samples = filled([5]).samples(0, START + 5 * SECOND, Window(15, 5))
+    samples = filled([5]).samples(0, START + 5 * SECOND, SampleWindow(15, 5))
     assert [sample["sample"] for sample in samples] == [5, 5, 0, 0]
 
 
 def test_averages_are_those_of_the_window():
-    details = filled([0, 10, 20, 30]).details(0, START + 15 * SECOND, Window(15, 5))
+    details = filled([0, 10, 20, 30]).details(0, START + 15 * SECOND, SampleWindow(15, 5))
     assert details["avg_rate"] == 2
     assert details["avg"] == 15
 
@@ -73,14 +73,14 @@ def test_samples_older_than_the_window_are_forgotten_except_for_one():
     now = START + 999 * 5 * SECOND
     assert times[0] <= now - 60 * SECOND < times[1]
     assert len(rows) <= 14
-    samples = series.samples(0, now, Window(60, 5))
+    samples = series.samples(0, now, SampleWindow(60, 5))
     assert samples[-1]["sample"] == 999 - 12
 
 
 def test_long_windows_are_answered_from_coarser_samples():
     series = filled(range(0, 2000))
     now = START + 1999 * 5 * SECOND
-    samples = series.samples(0, now, Window(3600, 60))
+    samples = series.samples(0, now, SampleWindow(3600, 60))
     assert len(samples) == 61
     steps = {one["sample"] - two["sample"] for one, two in pairwise(samples)}
     assert steps == {12}
@@ -93,11 +93,11 @@ def test_a_sum_of_series_has_the_sums_of_their_numbers():
         other.add(time_ms, (10 * number, 7))
     both = SeriesSum([one, other, Series()])
     assert both.last == (121, 7)
-    details = both.details(0, 10_000, Window(10, 5))
+    details = both.details(0, 10_000, SampleWindow(10, 5))
     assert details["rate"] == 22.0
     assert [sample["sample"] for sample in details["samples"]] == [121, 11, 0]
     assert SeriesSum([]).last is None
-    assert SeriesSum([]).details(0, 10_000, Window(10, 5)) == {"rate": 0, "samples": []}
+    assert SeriesSum([]).details(0, 10_000, SampleWindow(10, 5)) == {"rate": 0, "samples": []}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from leveret.storage.log.log import CONFIRMED_AT_ONCE
 from leveret.storage.messages.formats import (
     FILE_HEADER_BYTES,
     OLDEST,
-    Record,
+    ScannedRecord,
     decode_oldest,
     encode_oldest,
     read_records,
@@ -150,7 +150,7 @@ async def test_l6_each_batch_begins_with_the_oldest_needed_file(rig):
     await rig.write()
     await rig.write()
     found = read_records(rig.files.files[0].path.read_bytes(), FILE_HEADER_BYTES)
-    records = [record for record in found if isinstance(record, Record)]
+    records = [record for record in found if isinstance(record, ScannedRecord)]
     kinds = [record.kind == OLDEST for record in records]
     assert kinds == [True, False, True, True, False]
     assert [decode_oldest(records[place].head) for place in (0, 2, 3)] == [1, 7, 7]

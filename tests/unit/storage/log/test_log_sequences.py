@@ -7,12 +7,12 @@ import pytest
 from leveret.storage.disk.disk import Disk, StoreError
 from leveret.storage.log.log_sequences import LogSequences
 from leveret.storage.log.recovery import LogReader
-from leveret.storage.log.sequence_records import ENTRY, Item, encode_items
+from leveret.storage.log.sequence_records import ENTRY, SequenceItem, encode_items
 from leveret.storage.messages.formats import (
     FILE_HEADER_BYTES,
     OLDEST,
     FormatError,
-    Record,
+    ScannedRecord,
     encode_oldest,
     read_record,
     read_records,
@@ -71,7 +71,7 @@ async def test_all_operations_of_a_batch_are_one_record(rig):
     rig.sequences.truncate(1, 1)
     await rig.write()
     found = read_records(rig.files.files[0].path.read_bytes(), FILE_HEADER_BYTES)
-    assert [record.kind for record in found if isinstance(record, Record)] == [OLDEST, KIND]
+    assert [record.kind for record in found if isinstance(record, ScannedRecord)] == [OLDEST, KIND]
 
 
 async def test_a_truncation_voids_what_was_before_and_not_what_comes_after(rig):
@@ -113,7 +113,7 @@ async def test_a_damaged_entry_is_not_read(rig):
 
 
 async def test_n1_what_follows_a_gap_is_left_out_until_numbers_go_on_before_it(rig):
-    record, _ = encode_items(KIND, "raft", [Item(ENTRY, 1, 5, b"late")])
+    record, _ = encode_items(KIND, "raft", [SequenceItem(ENTRY, 1, 5, b"late")])
     file = rig.files.files[0]
     rig.sequences.append(1, b"a")
     await rig.write()
@@ -129,8 +129,8 @@ async def test_n1_what_follows_a_gap_is_left_out_until_numbers_go_on_before_it(r
 
 
 async def test_left_out_entries_do_not_come_back_when_what_was_before_them_is_removed(rig):
-    late, _ = encode_items(KIND, "raft", [Item(ENTRY, 1, 5, b"late")])
-    again, _ = encode_items(KIND, "raft", [Item(ENTRY, 1, 4, b"again")])
+    late, _ = encode_items(KIND, "raft", [SequenceItem(ENTRY, 1, 5, b"late")])
+    again, _ = encode_items(KIND, "raft", [SequenceItem(ENTRY, 1, 4, b"again")])
     file = rig.files.files[0]
     rig.files.write(file, [late + again], len(late + again))
     assert recovered(rig) == [(1, b"again")]
@@ -160,8 +160,8 @@ async def test_n3_moving_on_compacts_each_sequence_and_keeps_the_next_number(rig
 
 
 async def test_a_record_of_another_feature_is_refused(rig):
-    data, _ = encode_items(KIND, "streams", [Item(ENTRY, 1, 1, b"a")])
+    data, _ = encode_items(KIND, "streams", [SequenceItem(ENTRY, 1, 1, b"a")])
     record = read_record(data, 0)
-    assert isinstance(record, Record)
+    assert isinstance(record, ScannedRecord)
     with pytest.raises(FormatError, match="not a record of 'raft'"):
         rig.sequences.recover(rig.files.files[0], data, record)

@@ -4,7 +4,7 @@ import pytest
 
 from leveret.storage.log.sequence_records import (
     ENTRY,
-    Item,
+    SequenceItem,
     decode_items,
     encode_items,
     truncation,
@@ -12,7 +12,11 @@ from leveret.storage.log.sequence_records import (
 )
 from leveret.storage.messages.formats import FormatError, feature_of, read_record
 
-ITEMS = [Item(ENTRY, 3, 10, b"first"), truncation(3, 11, 10), Item(ENTRY, 1 << 63, 12, b"")]
+ITEMS = [
+    SequenceItem(ENTRY, 3, 10, b"first"),
+    truncation(3, 11, 10),
+    SequenceItem(ENTRY, 1 << 63, 12, b""),
+]
 
 
 def test_items_come_back_as_they_were():

@@ -20,7 +20,7 @@ from leveret.storage.messages.formats import (
     STORED,
     Damage,
     FormatError,
-    Record,
+    ScannedRecord,
     StateRecord,
     decode_file_header,
     decode_oldest,
@@ -178,7 +178,7 @@ def test_a_flipped_bit_costs_one_record_at_the_most(place, bit):
     place %= len(data)
     data[place] ^= 1 << bit
     found = list(read_records(bytes(data), 0))
-    whole = [record for record in found if isinstance(record, Record)]
+    whole = [record for record in found if isinstance(record, ScannedRecord)]
     damage = [part for part in found if isinstance(part, Damage)]
     assert len(whole) == 5
     assert len(damage) == 1

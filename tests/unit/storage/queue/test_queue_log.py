@@ -13,7 +13,7 @@ from leveret.storage.messages.formats import (
     PROGRESS,
     RUN,
     STATE,
-    Record,
+    ScannedRecord,
     StateRecord,
     decode_run,
     encode_progress,
@@ -89,7 +89,7 @@ def append(rig, queue, position, messages):
 
 def records_of(rig, number=0):
     data = rig.files.files[number].path.read_bytes()
-    records = [record for record in read_records(data, 40) if isinstance(record, Record)]
+    records = [record for record in read_records(data, 40) if isinstance(record, ScannedRecord)]
     return [record for record in records if record.kind != OLDEST]
 
 

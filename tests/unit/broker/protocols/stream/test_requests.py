@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from leveret.broker.protocols.stream import codes
 from leveret.broker.protocols.stream.requests import (
+    ClientRequest,
     FrameError,
-    Request,
     decode_request,
 )
 from leveret.broker.queues.contract.offset_specification import (
@@ -94,14 +94,14 @@ WITHOUT_CORRELATION = {
 
 @pytest.mark.parametrize(("key", "body", "fields"), EXAMPLES.values(), ids=EXAMPLES)
 def test_requests(key, body, fields):
-    assert decode_request(command(key, body)) == Request(key, 1, 9, fields)
+    assert decode_request(command(key, body)) == ClientRequest(key, 1, 9, fields)
 
 
 @pytest.mark.parametrize(
     ("key", "body", "fields"), WITHOUT_CORRELATION.values(), ids=WITHOUT_CORRELATION
 )
 def test_commands_without_a_response(key, body, fields):
-    assert decode_request(command(key, body, None)) == Request(key, 1, None, fields)
+    assert decode_request(command(key, body, None)) == ClientRequest(key, 1, None, fields)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from leveret.cluster.partitions.leftovers.keeping import Keeping
 from leveret.cluster.partitions.leftovers.publishing import (
     LeftoverConfirms,
     LeftoverPublishing,
-    Published,
+    PublishedFile,
 )
 from leveret.storage.messages.message import Address, Message
 from leveret.storage.metadata.metadata import SqliteMetadata
@@ -124,7 +124,7 @@ async def test_the_messages_of_a_queue_come_back_as_they_were(losing):
     assert await losing.messages("lost") == before
     await losing.declare(DeleteQueue("/", "lost"))
     await losing.declare(PutQueue("/", "lost", True))
-    assert await losing.publish_again() == Published(0, 3, 0, 0, ())
+    assert await losing.publish_again() == PublishedFile(0, 3, 0, 0, ())
     assert await losing.messages("lost") == before
 
 
@@ -132,8 +132,8 @@ async def test_missing_objects_are_declared_on_demand(losing):
     theirs = await with_lost_queue(losing, b"1", b"2")
     await losing.keep(theirs)
     await losing.declare(DeleteQueue("/", "lost"))
-    assert await losing.publish_again() == Published(0, 0, 0, 2, (("/", "lost"),))
-    assert await losing.publish_again(declares=True) == Published(2, 2, 0, 0, ())
+    assert await losing.publish_again() == PublishedFile(0, 0, 0, 2, (("/", "lost"),))
+    assert await losing.publish_again(declares=True) == PublishedFile(2, 2, 0, 0, ())
     assert losing.queues["lost"].bindings
 
 
@@ -179,8 +179,8 @@ async def test_messages_wait_again_for_the_rest_of_their_delay(losing):
     await losing.keep(theirs)
     assert await delayed(losing) == before
     await losing.declare(DeleteExchange("/", "later"))
-    assert await losing.publish_again() == Published(0, 0, 0, 19, (), (("/", "later"),))
-    assert await losing.publish_again(declares=True) == Published(1, 19, 0, 0, ())
+    assert await losing.publish_again() == PublishedFile(0, 0, 0, 19, (), (("/", "later"),))
+    assert await losing.publish_again(declares=True) == PublishedFile(1, 19, 0, 0, ())
     after = await delayed(losing)
     assert [rest for _, *rest in after] == [rest for _, *rest in before]
     # What is left is counted in milliseconds, while the clock goes on. Messages are an hour apart.

@@ -29,9 +29,9 @@ from leveret.cluster.quorum.machine.commands import (
 )
 from leveret.cluster.quorum.machine.effects import (
     ActiveChanged,
-    DeadLetters,
     Deliver,
     Effects,
+    PublishDeadLetters,
     Result,
 )
 from leveret.cluster.quorum.machine.figures import figures
@@ -92,7 +92,7 @@ class QueueByHand:
         """The positions that have died, and why."""
         return [
             (effect.reason.name, run.position + at)
-            for effect in self.of(DeadLetters)
+            for effect in self.of(PublishDeadLetters)
             for run in effect.runs
             for at in range(run.count)
         ]

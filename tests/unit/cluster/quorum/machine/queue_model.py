@@ -205,7 +205,7 @@ class QueueModel:
 
     def die(self, message, reason):
         strategy = self.options.dead_letters
-        kind = "Dropped" if strategy == DeadLetterStrategy.DROP else "DeadLetters"
+        kind = "Dropped" if strategy == DeadLetterStrategy.DROP else "PublishDeadLetters"
         self.told.append((kind, reason, message.position, message.delivery_count))
         if strategy == DeadLetterStrategy.AT_LEAST_ONCE:
             self.letters.append((reason, message))

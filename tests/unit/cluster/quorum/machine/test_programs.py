@@ -13,13 +13,13 @@ from leveret.cluster.quorum.machine.commands import Options, encode_command, ent
 from leveret.cluster.quorum.machine.effects import (
     ActiveChanged,
     Applied,
-    DeadLetters,
     Deliver,
     Dropped,
     Effects,
     Expired,
     LettersDropped,
     Outcome,
+    PublishDeadLetters,
     Result,
     TimedOut,
     UnknownSender,
@@ -63,7 +63,7 @@ def told_by(effects):
                 told.append((NAMES[effect.outcome], *name, effect.value))
             else:
                 told.append((NAMES[effect.outcome], *name))
-        elif isinstance(effect, DeadLetters | Dropped):
+        elif isinstance(effect, PublishDeadLetters | Dropped):
             told += [
                 (
                     type(effect).__name__,
@@ -92,7 +92,7 @@ def by_kind(told):
     """What was told in the order of each kind and receiver."""
     kinds = {}
     for one in told:
-        receiver = one[1] if one[0] in {"deliver", "DeadLetters", "Dropped"} else None
+        receiver = one[1] if one[0] in {"deliver", "PublishDeadLetters", "Dropped"} else None
         kinds.setdefault((one[0], receiver), []).append(one)
     return kinds
 

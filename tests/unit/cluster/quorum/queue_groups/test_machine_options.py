@@ -9,7 +9,7 @@ from leveret.cluster.quorum.machine.commands import (
     DelayedRetry,
     Options,
 )
-from leveret.cluster.quorum.queue_groups.machine_options import Rules, machine_options
+from leveret.cluster.quorum.queue_groups.machine_options import QueueRules, machine_options
 
 
 def options(rules, **arguments):
@@ -24,14 +24,14 @@ def options(rules, **arguments):
 @pytest.mark.parametrize(
     ("rules", "arguments", "limit", "returns_to_end"),
     [
-        (Rules.OF_3, {}, NO_LIMIT, True),
-        (Rules.OF_3, {"delivery_limit": 5}, 5, False),
-        (Rules.OF_3, {"delivery_limit": "many"}, NO_LIMIT, False),
-        (Rules.OF_4_0, {}, 20, False),
-        (Rules.OF_4_0, {"delivery_limit": 30}, 30, False),
-        (Rules.OF_4_0, {"delivery_limit": -1}, NO_LIMIT, True),
-        (Rules.OF_4_3, {}, 20, False),
-        (Rules.OF_4_3, {"delivery_limit": -1}, NO_LIMIT, False),
+        (QueueRules.OF_3, {}, NO_LIMIT, True),
+        (QueueRules.OF_3, {"delivery_limit": 5}, 5, False),
+        (QueueRules.OF_3, {"delivery_limit": "many"}, NO_LIMIT, False),
+        (QueueRules.OF_4_0, {}, 20, False),
+        (QueueRules.OF_4_0, {"delivery_limit": 30}, 30, False),
+        (QueueRules.OF_4_0, {"delivery_limit": -1}, NO_LIMIT, True),
+        (QueueRules.OF_4_3, {}, 20, False),
+        (QueueRules.OF_4_3, {"delivery_limit": -1}, NO_LIMIT, False),
     ],
 )
 def test_the_delivery_limit_and_the_order_of_returns(rules, arguments, limit, returns_to_end):
@@ -41,7 +41,11 @@ def test_the_delivery_limit_and_the_order_of_returns(rules, arguments, limit, re
 
 @pytest.mark.parametrize(
     ("rules", "priorities", "elects_by_priority", "counts_returns"),
-    [(Rules.OF_3, 1, False, True), (Rules.OF_4_0, 2, True, True), (Rules.OF_4_3, 32, True, False)],
+    [
+        (QueueRules.OF_3, 1, False, True),
+        (QueueRules.OF_4_0, 2, True, True),
+        (QueueRules.OF_4_3, 32, True, False),
+    ],
 )
 def test_other_rules(rules, priorities, elects_by_priority, counts_returns):
     found = options(rules)
@@ -64,16 +68,17 @@ def test_other_rules(rules, priorities, elects_by_priority, counts_returns):
 )
 def test_delayed_retries_begin_with_4_3(arguments, retry):
     named = {f"delayed_retry_{name}": value for name, value in arguments.items()}
-    found = options(Rules.OF_4_3, **named)
+    found = options(QueueRules.OF_4_3, **named)
     assert (
         found.delayed_retry, found.delayed_retry_min_ms, found.delayed_retry_max_ms
     ) == retry  # fmt: skip
-    assert options(Rules.OF_4_0, **named).delayed_retry is DelayedRetry.DISABLED
+    assert options(QueueRules.OF_4_0, **named).delayed_retry is DelayedRetry.DISABLED
 
 
 def test_limits_times_and_dead_letters():
     assert options(
-        Rules.OF_4_3, max_length=1, max_length_bytes=2, overflow="reject-publish", message_ttl=3,
+        QueueRules.OF_4_3, max_length=1, max_length_bytes=2, overflow="reject-publish",
+        message_ttl=3,
         expires=4, dead_letter_exchange="dlx", dead_letter_strategy="at-least-once",
         single_active_consumer=True, consumer_timeout=5,
     ) == Options(
@@ -83,7 +88,7 @@ def test_limits_times_and_dead_letters():
         consumer_timeout_ms=5,
     )  # fmt: skip
     without_rejects = options(
-        Rules.OF_3, dead_letter_exchange="dlx", dead_letter_strategy="at-least-once"
+        QueueRules.OF_3, dead_letter_exchange="dlx", dead_letter_strategy="at-least-once"
     )
     assert without_rejects.dead_letters is DeadLetterStrategy.AT_MOST_ONCE
-    assert machine_options(QueueOptions(), Rules.OF_3) == Options(returns_to_end=True)
+    assert machine_options(QueueOptions(), QueueRules.OF_3) == Options(returns_to_end=True)
