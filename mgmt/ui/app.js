@@ -17,6 +17,8 @@ import "./pages/exchanges.js";
 import "./pages/exchange.js";
 import "./pages/queues.js";
 import "./pages/queue.js";
+import "./pages/stream_clients.js";
+import "./pages/super_streams.js";
 import "./pages/graph.js";
 import "./pages/node.js";
 import {mayUseAdministration} from "./pages/administration.js";
@@ -36,7 +38,8 @@ import "./pages/traces.js";
 
 const PAGES = [
   ["", "Overview"], ["connections", "Connections"], ["channels", "Channels"],
-  ["exchanges", "Exchanges"], ["queues", "Queues"], ["graph", "Bindings"], ["admin", "Admin"],
+  ["exchanges", "Exchanges"], ["queues", "Queues"], ["stream", "Streams"],
+  ["graph", "Bindings"], ["admin", "Admin"],
 ];
 
 const part = (id) => document.getElementById(id);

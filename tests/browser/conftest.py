@@ -7,6 +7,7 @@ import pytest
 from tests.browser.browser import Browser
 from tests.browser.chromium import is_installed, start_chromium
 from tests.mgmt.served_node import ServedNode
+from tests.ports import free_port
 
 SESSION_MINUTES = 30
 # The pages load nothing from other servers and have no inline code.
@@ -19,7 +20,10 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory):
-    served = ServedNode(tmp_path_factory.mktemp("node"), CONFIGURATION)
+    port = free_port()
+    listener = f"stream.listeners.tcp.default = 127.0.0.1:{port}"
+    served = ServedNode(tmp_path_factory.mktemp("node"), f"{CONFIGURATION}\n{listener}")
+    served.stream_port = port
     yield served
     served.stop()
 

@@ -1,4 +1,4 @@
-"""The pages of a replicated quorum queue: its members, and which of them leads."""
+"""The pages of replicated queues and streams: their members, and which of them leads."""
 
 import signal
 
@@ -21,6 +21,25 @@ def nodes(tmp_path_factory):
 @pytest.fixture
 def opened_node(nodes):
     return nodes[1]
+
+
+def test_replicas_of_a_stream_are_added_and_deleted(browser, nodes):
+    a, b, _ = nodes
+    arguments = {"x-queue-type": "stream", "x-initial-cluster-size": 1}
+    a.put("queues/%2F/log", {"durable": True, "arguments": arguments})
+    a.publish("/", "log", "a message")
+    browser.go("queues", "/", "log")
+    panel = browser.panel("Replicas")
+    browser.choose("Add a replica on node", b.name, panel)
+    browser.press("Add replica", panel)
+    browser.see(f"Replica on {b.name} added")
+    browser.press(f"Make {b.name} the writer", panel)
+    browser.see(f"{b.name} leads the stream")
+    browser.press(f"Delete the replica on {a.name}", panel)
+    browser.confirm("Delete")
+    browser.see(f"Replica on {a.name} deleted")
+    (member,) = a.get("queues/%2F/log")["raft"]["members"]
+    assert (member["node"], member["committed_offset"]) == (b.name, 0)
 
 
 def test_the_members_are_shown_and_another_one_leads(browser, nodes):

@@ -8,7 +8,11 @@ PAGES = (
     ("Exchanges", "exchanges"), ("Exchange amq.topic", "exchanges", "/", "amq.topic"),
     ("Queues", "queues"), ("Queue fitting", "queues", "/", "fitting"),
     ("Queue fitting", "queues", "/", "fitting", "messages"),
-    ("Queue fitting", "queues", "/", "fitting", "dead-letters"), ("Bindings", "graph"),
+    ("Queue fitting", "queues", "/", "fitting", "dead-letters"),
+    ("Queue log", "queues", "/", "log"), ("Queue log", "queues", "/", "log", "messages"),
+    ("Queue log", "queues", "/", "log", "consumers"), ("Stream connections", "stream"),
+    ("Super streams", "stream", "super-streams"),
+    ("Super stream all", "stream", "super-streams", "/", "all"), ("Bindings", "graph"),
     ("Node test@localhost", "nodes", "test@localhost"), ("Users", "admin"),
     ("User guest", "admin", "users", "guest"), ("Virtual hosts", "admin", "vhosts"),
     ("Virtual host /", "admin", "vhosts", "/"), ("Policies", "admin", "policies"),
@@ -167,6 +171,8 @@ def test_the_skip_link_leads_to_the_content(browser):
 
 def test_pages_fit_a_phone_have_names_for_everything_and_can_be_read(browser, node):
     node.put("queues/%2F/fitting", {"durable": True})
+    node.put("queues/%2F/log", {"durable": True, "arguments": {"x-queue-type": "stream"}})
+    node.put("stream/super-streams/%2F/all", {"partitions": 2})
     script = browser.driver.execute_script
     with browser.phone(width=360):
         for title, *page in PAGES:

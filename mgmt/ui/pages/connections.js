@@ -4,7 +4,7 @@ import {del, get, path} from "../api.js";
 import {Chart} from "../chart.js";
 import {aboutNode, nodeColumn} from "../cluster.js";
 import {attempt, confirm} from "../dialog.js";
-import {facts, h, panel, render} from "../dom.js";
+import {facts, h, panel, render, replace} from "../dom.js";
 import {dangerous, field, input} from "../forms.js";
 import {byteRate, bytes, count, json, time} from "../format.js";
 import {refreshNow} from "../live.js";
@@ -14,6 +14,7 @@ import {rates} from "../samples.js";
 import {asBytes, session} from "../session.js";
 import {List} from "../table.js";
 import {channelColumns, stateOf} from "./channels.js";
+import {connectionClients} from "./stream_clients.js";
 
 const inVhost = (vhost) => (vhost ? `${path("vhosts", vhost)}/connections` : "connections");
 
@@ -60,15 +61,20 @@ route("connections/:name", ({name}) => {
     key: (row) => row.name, columns: channelColumns(), empty: "No channels.",
   });
   const end = dangerous("Force close", () => closeConnection(name));
-  const element = h("div", {}, panel("Overview", about, end), panel("Channels", channels.element),
-    period.element,
+  const parts = h("div", {}, panel("Channels", channels.element));
+  let clients = channels;
+  const element = h("div", {}, panel("Overview", about, end), parts, period.element,
     h("div", {class: "grid"}, flow.element, panel("Client properties", properties)));
   return {title: `Connection ${name}`, element, async refresh() {
     const row = await get(path("connections", name), period.query("data_rates"));
     render(about, aboutConnection(row));
     render(properties, json(row.client_properties));
     flow.draw({"From client": rates(row, "recv_oct"), "To client": rates(row, "send_oct")});
-    await channels.refresh();
+    if (row.protocol === "stream" && clients === channels) {
+      clients = connectionClients(row.vhost, name);
+      replace(parts, clients.element);
+    }
+    await clients.refresh();
   }};
 });
 

@@ -1,7 +1,7 @@
 // Lists of consumers: those of a queue or of a channel.
 
 import {code, h} from "../dom.js";
-import {count, plural, time} from "../format.js";
+import {count, duration, plural, time} from "../format.js";
 import {to} from "../router.js";
 import {List} from "../table.js";
 
@@ -24,13 +24,25 @@ const COLUMNS = [
     (Object.keys(row.arguments ?? {}).length ? code(row.arguments) : "")},
 ];
 
-// hasQueue: with a column of the consumer's queue.
-export function consumerList({hasQueue = false} = {}) {
+// Where a consumer of a stream is.
+const OFFSETS = [
+  numberColumn("offset", "Next offset"), numberColumn("offset_lag", "Lag"),
+  {key: "offset_lag_ms", title: "Lag in time", number: true, cell: lagInTime},
+];
+
+// How old the first message is that a consumer of a stream has not got.
+export function lagInTime({offset_lag: lag, offset_lag_ms: age}) {
+  return lag === 0 ? "none" : duration(age);
+}
+
+// hasQueue: with a column of the consumer's queue. hasOffset: with those of a stream's consumers.
+export function consumerList({hasQueue = false, hasOffset = false} = {}) {
   let consumers = [];
   const list = new List({
     id: "consumers", caption: "Consumers", small: true, load: async () => consumers,
     key: (row) => `${row.channel_details.name}\n${row.consumer_tag}`,
-    empty: "No consumers.", columns: hasQueue ? [COLUMNS[0], QUEUE, ...COLUMNS.slice(1)] : COLUMNS,
+    empty: "No consumers.", columns: [COLUMNS[0], ...(hasQueue ? [QUEUE] : []),
+      ...(hasOffset ? OFFSETS : []), ...COLUMNS.slice(1)],
   });
   const show = (found) => {
     consumers = found ?? [];

@@ -52,7 +52,6 @@ function byPriority(one) {
 }
 
 function aboutQueue(one) {
-  const policy = Object.entries(one.effective_policy_definition ?? {});
   const link = (part, text) => h("a", {href: to("queues", one.vhost, one.name, part)}, text);
   return [
     facts({"Virtual host": one.vhost, Type: one.type, ...aboutNode(one), State: stateOfQueue(one),
@@ -65,6 +64,14 @@ function aboutQueue(one) {
       "Process memory": bytes(one.memory), Consumers: link("consumers", count(one.consumers)),
       "Idle since": one.idle_since ? time(Date.parse(one.idle_since)) : "–"}),
     stalledConsumers(one, link),
+    features(one),
+  ];
+}
+
+// Properties, arguments and policies.
+export function features(one) {
+  const policy = Object.entries(one.effective_policy_definition ?? {});
+  return [
     h("p", {}, featureTags(one)),
     h("h3", {}, "Effective policy"),
     policy.length

@@ -30,7 +30,7 @@ const placeColumn = {key: "node", title: "Node", minor: true,
 route("queues", () => {
   const list = new List({
     caption: "Queues", where: vhostOr("queues"), vhosts: true, empty: "No queues.",
-    needs: [...FEATURES, ...MIRRORS, ...MEMBERS, "idle_since", "sync_messages"],
+    needs: [...FEATURES, ...MIRRORS, ...MEMBERS, "idle_since", "sync_messages", "size_bytes"],
     key: (one) => `${one.vhost}\n${one.name}`,
     columns: [
       {key: "name", title: "Name", cell: (one) => queueLink(one.vhost, one.name)},
@@ -45,7 +45,7 @@ route("queues", () => {
       {key: "oldest_ready_age_ms", title: "Oldest message", number: true,
         cell: (one) => duration(one.oldest_ready_age_ms)},
       {key: "message_bytes", title: "Message bytes", number: true,
-        cell: (one) => bytes(one.message_bytes)},
+        cell: (one) => bytes(one.message_bytes ?? one.size_bytes)},
       lengthColumn("consumers", "Consumers"),
       rateColumn("publish", "Incoming"),
       rateColumn("deliver_get", "Deliver / get"),
