@@ -19,7 +19,6 @@ _BY_REASON = {
         "discover_peers", "reconcile_vhosts",
     ),
     _NO_COORDINATOR: ("coordinator_status",),
-    "the next leader takes over by itself; transfer_leader moves the leader": ("restart_stream",),
     "set_policy sets max-age and max-length-bytes of streams": ("set_stream_retention_policy",),
     _ALWAYS_MIRRORED: (
         "remove_classic_queue_mirroring_from_policies",

@@ -28,7 +28,9 @@ _OPTION_IN_BRACKETS = re.compile(r"\[-[^]]*\]")
 _CHOICE = re.compile(r"\s*\|\s*")
 
 FILES = ("file_path", "pidfile", "path")
-OF_A_VHOST = {"queue": "queues", "queue_name": "queues", "exchange": "exchanges"}
+OF_A_VHOST = {
+    "queue": "queues", "queue_name": "queues", "stream": "queues", "exchange": "exchanges",
+}  # fmt: skip
 OF_THE_NODE = {"username": "users", "user": "users", "vhost": "vhosts"}
 OPTION_VALUES = {"data-dir": "path", "apply-to": "queues|exchanges|all"}
 """The kinds of values of options whose names do not tell them."""

@@ -82,8 +82,13 @@ MODULES = {
     "stream_clients": (
         "list_stream_connections", "list_stream_consumers", "list_stream_publishers",
     ),
-    "stream_positions": ("copy_stream", "reset_stream_offset"),
-    "streams": ("add_replica", "delete_replica", "stream_status"),
+    "stream_groups": (
+        "activate_stream_consumer", "list_stream_consumer_groups", "list_stream_group_consumers",
+    ),
+    "stream_positions": (
+        "copy_stream", "list_stream_tracking", "reset_offset", "reset_stream_offset",
+    ),
+    "streams": ("add_replica", "delete_replica", "restart_stream", "stream_status"),
     "super_streams": ("add_super_stream", "delete_super_stream"),
     "trace_logs": ("list_trace_logs", "trace_log_off", "trace_log_on"),
     "users": (

@@ -1,11 +1,12 @@
-"""Commands for streams: copying messages to a queue, and setting the offsets of consumers."""
+"""Commands for positions in streams: copying messages to a queue, and the offsets of consumers."""
 
 import time
 from typing import Any, Final
 
 from leveret.mgmt.ctl.client import HttpError
 from leveret.mgmt.ctl.command import CommandRun, command
-from leveret.mgmt.ctl.errors import UNAVAILABLE, USAGE, CtlError, failure
+from leveret.mgmt.ctl.errors import UNAVAILABLE, USAGE, CtlError, UsageError, failure
+from leveret.mgmt.ctl.streams import tracked
 
 QUEUES: Final = "Queues"
 PROGRESS_SECONDS: Final = 5.0
@@ -78,3 +79,41 @@ def reset_stream_offset(ctl: CommandRun) -> None:
     before = "none" if done["before"] is None else done["before"]
     ctl.say(f"Consumer '{name}' goes on with offset {done['stored'] + 1}; stored was {before}",
             **done)  # fmt: skip
+
+
+@command("reset_offset", "--stream <stream> --reference <reference> [--vhost <vhost>]",
+         "Has a consumer begin again, with the oldest message that is kept", QUEUES, "stream=",
+         "reference=", counts=(0, 0))  # fmt: skip
+def reset_offset(ctl: CommandRun) -> None:
+    """Set the offset that is stored under a name to 0, as rabbitmq-streams does."""
+    stream, name = required(ctl, "stream", "reference")
+    ctl.banner("Resetting stored offset ...")
+    if name not in {reference for kind, reference, _ in tracked(ctl, stream) if kind == "offset"}:
+        raise failure("There is no stored offset for this reference, no need to reset")
+    ctl.client.post("stream", ctl.vhost, stream, "offsets", body={"name": name, "to": 1})
+    if not ctl.is_quiet:
+        ctl.say("Done")
+
+
+@command("list_stream_tracking", "<stream> [--all | --offset | --writer] [--vhost <vhost>]",
+         "Lists what a stream stores for its clients: offsets, and the last publishing ids of "
+         "writers", QUEUES, "all", "offset", "writer")  # fmt: skip
+def list_stream_tracking(ctl: CommandRun) -> None:
+    """List stored offsets and publishing ids."""
+    stream = ctl.argument(0)
+    chosen = [kind for kind in ("all", "offset", "writer") if ctl.options.get(kind)]
+    if len(chosen) > 1:
+        raise UsageError("Specify only one of --all, --offset, --writer.")
+    ctl.banner(f"Listing tracking information for stream {stream} ...")
+    kinds = {"offset": "offset", "sequence": "writer"}
+    rows = [(kinds[kind], name, number) for kind, name, number in tracked(ctl, stream)]
+    wanted = [row for row in rows if chosen in ([], ["all"], [row[0]])]
+    ctl.rows(wanted, ("type", "name", "tracking_value"))
+
+
+def required(ctl: CommandRun, *names: str) -> list[str]:
+    """The values of options that a command must have. Raises UsageError."""
+    values = [ctl.options.get(name) for name in names]
+    if not all(values):
+        raise UsageError("not enough arguments.")
+    return [str(value) for value in values]

@@ -1,4 +1,7 @@
-"""The programs that run commands: leveretctl has all, leveret-upgrade those around an upgrade."""
+"""The programs that run commands.
+
+leveretctl has all, leveret-upgrade those around an upgrade, and leveret-streams those for streams.
+"""
 
 from typing import NamedTuple
 
@@ -30,4 +33,15 @@ LEVERET_UPGRADE = Tool(
         "revive",
     ),
     "Upgrade",
+)  # fmt: skip
+LEVERET_STREAMS = Tool(
+    "leveret-streams",
+    (
+        "activate_stream_consumer", "add_replica", "add_super_stream", "copy_stream",
+        "delete_replica", "delete_super_stream", "list_stream_connections",
+        "list_stream_consumer_groups", "list_stream_consumers", "list_stream_group_consumers",
+        "list_stream_publishers", "list_stream_tracking", "reset_offset", "reset_stream_offset",
+        "restart_stream", "stream_status",
+    ),
+    "Streams",
 )  # fmt: skip

@@ -135,6 +135,12 @@ def test_replicas_are_added_and_removed_while_the_stream_is_used(cluster):
     status = b.ctl_json("stream_status", "moved")
     assert sorted(one["node"] for one in status) == [b.name, c.name]
     assert sorted(one["role"] for one in status) == ["replica", "writer"]
+    writer, replica = (
+        next(one["node"] for one in status if one["role"] == role) for role in ("writer", "replica")
+    )
+    assert a.ctl("restart_stream", "moved", "--quiet") == f"{replica}\n"
+    preferred = ("restart_stream", "moved", "--quiet", "--preferred-leader-node", writer)
+    assert a.ctl(*preferred) == f"{writer}\n"
     assert_has_all(cluster, "moved", publisher.confirmed)
     with a.connect() as connection:
         connection.channel().queue_declare("classic")

@@ -83,3 +83,35 @@ def test_an_offset_of_a_consumer(ctl, vhost, channel):
     assert ctl(*reset, "next").endswith("goes on with offset 1201; stored was 499\n")
     assert "there is none before offset 0" in ctl.fails(*reset, "first")[1]
     assert "say with which message" in ctl.fails(*reset[:-1])[1]
+
+
+def test_what_a_stream_stores_for_its_clients(ctl, vhost, channel):
+    tracking = ("list_stream_tracking", "-p", vhost, "--quiet", "s")
+    assert ctl(*tracking) == ""
+    ctl("reset_stream_offset", "-p", vhost, "s", "app", "--to", "500")
+    assert ctl(*tracking, "--offset") == "type\tname\ttracking_value\noffset\tapp\t499\n"
+    assert "app" not in ctl(*tracking, "--writer")
+    assert "Specify only one of" in ctl.fails(*tracking, "--writer", "--all")[1]
+    status = ("stream_status", "-p", vhost, "--tracking", "s", "--formatter", "json")
+    assert json.loads(ctl(*status)) == [{"type": "offset", "reference": "app", "value": 499}]
+    reset = ("reset_offset", "-p", vhost, "--stream", "s", "--reference")
+    assert ctl(*reset, "app").endswith("Done\n")
+    assert json.loads(ctl(*status))[0]["value"] == 0
+    assert "There is no stored offset for this reference" in ctl.fails(*reset, "other")[1]
+
+
+def test_the_status_of_a_stream_has_rabbitmqs_columns(ctl, vhost, channel, node):
+    status = ("stream_status", "-p", vhost, "--formatter", "json")
+    assert json.loads(ctl(*status, "s")) == [
+        {
+            "role": "writer", "node": node.name, "epoch": 1, "offset": COUNT,
+            "committed_offset": COUNT, "first_offset": 0, "readers": 0, "segments": 1,
+        }
+    ]  # fmt: skip
+    refused = "Error:\nCannot get stream status of a classic queue\n"
+    assert ctl.fails(*status, "q") == (69, refused)
+    assert ctl.fails(*status, "none") == (69, "Error:\nnot_found\n")
+    assert ctl("restart_stream", "-p", vhost, "--quiet", "s") == f"{node.name}\n"
+    assert "Cannot restart a classic queue" in ctl.fails("restart_stream", "-p", vhost, "q")[1]
+    other = ("restart_stream", "-p", vhost, "s", "--preferred-leader-node", "other@localhost")
+    assert "has no member on node 'other@localhost'" in ctl.fails(*other)[1]

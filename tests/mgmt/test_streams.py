@@ -118,6 +118,18 @@ async def ctl(embedded):
     return run
 
 
+@pytest.fixture
+async def ctl_fails(embedded):
+    """Runs a command that fails; returns its exit code and its error."""
+    login = ("--url", embedded.management_url, "--username", "guest", "--password", "guest")
+
+    async def run(*arguments):
+        done = await asyncio.to_thread(run_command, "--quiet", *login, *arguments)
+        return done.returncode, done.stderr
+
+    return run
+
+
 async def test_commands_that_list_them(client, ctl):
     name = client.connection.name
     assert await ctl("list_stream_connections") == [["conn_name"], [name]]
@@ -127,3 +139,21 @@ async def test_commands_that_list_them(client, ctl):
     assert (await ctl("list_stream_consumers", *columns))[1:] == [["3", "2", "true", "name: app"]]
     header, row = await ctl("list_stream_consumers")
     assert dict(zip(header, row, strict=True))["offset_lag"] == "0"
+
+
+async def test_commands_for_groups_of_consumers(client, ctl, ctl_fails):
+    assert await ctl("list_stream_consumer_groups") == []
+    group = {"single_active_consumer": "true", "name": "app"}
+    for number in (4, 5):
+        await client.subscribe(number, "s", **group)
+    await client.frames()
+    assert (await ctl("list_stream_consumer_groups"))[1:] == [["s", "app", "-1", "2"]]
+    of_group = ("--stream", "s", "--reference", "app")
+    rows = await ctl("list_stream_group_consumers", *of_group, "subscription_id", "state")
+    assert rows[1:] == [["4", "active"], ["5", "inactive"]]
+    assert await ctl("activate_stream_consumer", *of_group) == [["OK"]]
+    other = ("--stream", "s", "--reference", "other")
+    for name in ("list_stream_group_consumers", "activate_stream_consumer"):
+        assert await ctl_fails(name, *other) == (69, "Error:\nThe group does not exist\n")
+        code, said = await ctl_fails(name, "--stream", "s")
+        assert (code, "not enough arguments." in said) == (64, True)

@@ -45,9 +45,15 @@ DIAGNOSTICS = """
     observer os_env remote_shell reset_node_auth_attempt_metrics resolve_hostname resolver_info
     runtime_thread_stats server_version tls_versions
 """
+STREAMS = """
+    activate_stream_consumer add_replica add_super_stream coordinator_status delete_replica
+    delete_super_stream list_stream_connections list_stream_consumer_groups list_stream_consumers
+    list_stream_group_consumers list_stream_publishers list_stream_tracking reset_offset
+    restart_stream set_stream_retention_policy stream_status
+"""
 
 
-@pytest.mark.parametrize("name", (RABBITMQCTL + DIAGNOSTICS).split())
+@pytest.mark.parametrize("name", (RABBITMQCTL + DIAGNOSTICS + STREAMS).split())
 def test_every_command_of_rabbitmqs_tools_is_there_or_says_why_not(name, capsys):
     assert (name in COMMANDS) != (name in ABSENT)
     if name in ABSENT:
