@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from leveret.cluster.groups.apply_limits import APPLY_BYTES, APPLY_ENTRIES, ApplyLimits
+from leveret.cluster.groups.catch_up_pace import CatchUpPace
 from leveret.cluster.groups.group_frames import (
     Answered,
     Attach,
@@ -80,6 +81,7 @@ class MemberHost(Times, Protocol):
     node: str
     nodes: MemberNodes
     limits: ApplyLimits
+    catch_up_pace: CatchUpPace
 
     def mark(self, member: "GroupMember") -> None:
         """Have `end_turn` called."""
@@ -239,9 +241,12 @@ class GroupMember:
             self._serve_if_ready()
 
     def _read(self, read: ReadEntries) -> None:
-        """Read entries for a member that is behind, if its link is not congested."""
-        if self._host.is_congested(self._host.nodes.of(self.group, read.member)):
+        """Read entries for a member that is behind, if its link is not congested, at a pace."""
+        host = self._host
+        if host.is_congested(host.nodes.of(self.group, read.member)):
             self._waiting_reads.append(read)
+            return
+        if not host.catch_up_pace.may_send(lambda: self._read(read)):
             return
         try:
             payloads = self._log.read(
@@ -255,8 +260,9 @@ class GroupMember:
         except StoreError as error:
             self.lost_entry(error)
             return
+        host.catch_up_pace.sent(sum(map(len, payloads)))
         self.raft.entries_read(read.member, read.first, payloads)
-        self._host.mark(self)
+        host.mark(self)
 
     def drained(self, node: str) -> None:
         """More can be sent to a node."""

@@ -26,6 +26,7 @@ from leveret.broker.runtime.clock import Clock
 from leveret.cluster.groups.announced_members import announced, is_to_be_removed
 from leveret.cluster.groups.apply_limits import ApplyLimits
 from leveret.cluster.groups.awaited_groups import AwaitedGroups
+from leveret.cluster.groups.catch_up_pace import CatchUpPace
 from leveret.cluster.groups.election_limit import ElectionLimit
 from leveret.cluster.groups.group_frames import (
     Announced,
@@ -136,6 +137,7 @@ class Groups:
         """The last message that was sent in this turn. A leader sends most to two members."""
         self._own: deque[GroupItem] = deque()
         self.limits = ApplyLimits()
+        self.catch_up_pace = CatchUpPace(self, lambda: self.log.appended_bytes)
         self._batch = 0
         self._written: dict[int, list[tuple[GroupMember, int]]] = {}
         self._wakes = Wakes(clock)

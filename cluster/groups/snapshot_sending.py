@@ -10,8 +10,8 @@
 
 Of the entries that the snapshot refers to, the member has those that it has committed itself. At
 most `WINDOW_BYTES` of a transfer, and `TRANSFERS_MAX` transfers to one node, are on the way; others
-wait. Either end can end a transfer early with `SnapshotTransferEnded`. The entries of the snapshot
-stay on disk until the transfer ends.
+wait. While clients publish, all transfers have one pace (catch_up_pace.py). Either end can end a
+transfer early with `SnapshotTransferEnded`. The entries of the snapshot stay on disk until it ends.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Protocol
 
+from leveret.cluster.groups.catch_up_pace import CatchUpPace
 from leveret.cluster.groups.group_frames import (
     AllSent,
     Body,
@@ -49,6 +50,7 @@ class SendingHost(Protocol):
 
     log: GroupLog
     nodes: MemberNodes
+    catch_up_pace: CatchUpPace
 
     @property
     def rounds(self) -> Rounds:
@@ -68,7 +70,10 @@ class SendingHost(Protocol):
 
 
 class _Transfer:
-    """A snapshot that is being sent. pieces: those that are still to be sent."""
+    """A snapshot that is being sent. pieces: those that are still to be sent.
+
+    waits: for a read, or for its turn.
+    """
 
     def __init__(self, number: int, member: GroupMember, to: str, node: str) -> None:
         self.number = number
@@ -79,7 +84,7 @@ class _Transfer:
         self.state = b""
         self.pieces: Iterator[GroupItem | None] = iter(())
         self.sent = self.taken = 0
-        self.is_ended = self.is_reading = False
+        self.is_ended = self.waits = False
 
 
 class SnapshotSending:
@@ -197,24 +202,28 @@ class SnapshotSending:
             try:
                 payloads = self._host.log.reader.read(block, index, last, PIECE_BYTES)
             except BeingRead as reading:
-                one.is_reading = True
-                reading.when_done(lambda: self._after_read(one))
+                one.waits = True
+                reading.when_done(lambda: self._continue(one))
                 yield None
                 continue
             for payload in payloads:
                 yield Body(one.member.group, one.number, index, block.term, block.kind, payload)
                 index += 1
 
-    def _after_read(self, one: _Transfer) -> None:
-        one.is_reading = False
+    def _continue(self, one: _Transfer) -> None:
+        one.waits = False
         self._go_on(one)
 
     def _go_on(self, one: _Transfer) -> None:
-        """Send as many pieces as the window allows."""
+        """Send as many pieces as the window and the pace allow."""
+        pace = self._host.catch_up_pace
         while (
-            not one.is_ended and not one.is_reading and one.sent - one.taken < WINDOW_BYTES
+            not one.is_ended and not one.waits and one.sent - one.taken < WINDOW_BYTES
             and not self._host.is_congested(one.node)
         ):  # fmt: skip
+            if not pace.may_send(lambda: self._continue(one)):
+                one.waits = True
+                return
             try:
                 piece = next(one.pieces, None)
             except StoreError as error:
@@ -224,7 +233,9 @@ class SnapshotSending:
                 return
             if piece is None:
                 return
-            one.sent += octets_of(piece)
+            octets = octets_of(piece)
+            one.sent += octets
+            pace.sent(octets)
             self._host.send_item(one.node, piece)
 
     def _fail(self, one: _Transfer) -> None:

@@ -119,7 +119,7 @@ class GroupLog:
         self.reader = reader
         self.groups = recovery.groups
         self.last_numbers = recovery.last_numbers
-        self.number = 0
+        self.number = self.appended_bytes = 0
         self.cover: Callable[[LogFile], Awaitable[None]]
         self._pending: list[_Pending] = []
         self._recent: deque[_Recent] = deque()
@@ -162,6 +162,7 @@ class GroupLog:
         state = self.groups[group]
         sizes = tuple([len(payload) for payload in payloads])
         size = sum(sizes) + PAYLOAD_BYTES * len(sizes)
+        self.appended_bytes += size
         self._keep_recent(state, first, payloads, size)
         self._add(state, GroupWrite(ENTRIES, group, 0, first, term, kind, sizes=sizes), payloads)
 

@@ -166,6 +166,7 @@ class StreamGroupLog(GroupLog):
                 log.append(first + place, term, kind, [chunk])
         else:
             log.append(first, term, kind, payloads)
+            self.appended_bytes += sum(map(len, payloads))
         self._has_chunks.add(group)
 
     def truncate(self, group: int, first: int) -> None:
