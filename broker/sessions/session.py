@@ -47,12 +47,13 @@ class Session:
     committing: transactions that are committed but not on disk yet, the oldest first.
     has_ended: its consumers get no more messages, although not all of them may be cancelled yet.
     has_confirms_due: there are confirms to send. message_bytes_max: of a body.
+    checks_timeouts: it may hold deliveries whose timeout the queue does not check itself.
     counts: its messages; `message_counts` adds those that are not counted on the message path.
     """
 
     __slots__ = (
-        "committing", "confirms", "connection", "consumers", "counts", "global_credit",
-        "global_prefetch_count", "has_confirms_due", "has_ended", "last_queue",
+        "checks_timeouts", "committing", "confirms", "connection", "consumers", "counts",
+        "global_credit", "global_prefetch_count", "has_confirms_due", "has_ended", "last_queue",
         "message_bytes_max", "next_delivery_tag", "number", "opened_at_s", "prefetch_count",
         "reply_consumer_tag", "reply_name", "services", "transaction", "unacked", "vhost",
     )  # fmt: skip
@@ -65,6 +66,7 @@ class Session:
         self.has_ended = False
         self.next_delivery_tag = 1
         self.unacked = UnackedMessages()
+        self.checks_timeouts = False
         self.consumers: dict[str, Any] = {}
         self.prefetch_count = 0
         self.global_prefetch_count = 0
@@ -176,6 +178,8 @@ class Session:
 
         consumer: None if they were not delivered to one.
         """
+        if consumer is None:
+            self.checks_timeouts = True
         first = tag = self.next_delivery_tag
         records, now_ms = self.unacked.records, self.services.clock.now_ms()
         for entry in entries:
@@ -247,6 +251,8 @@ class Session:
         """
         if not self.services.config.is_as_rabbitmq_4_3:
             return self.unacked.oldest()
+        if not self.checks_timeouts:
+            return None
         for record in self.unacked.records.values():
             kind = record.queue.kind
             if record.consumer is None or CONSUMER_TIMEOUT not in kind.consumer_arguments:

@@ -46,7 +46,9 @@ class SessionConsumer(Consumer):
             now_s = session.services.clock.wall_time_s()
             start = read_offset(arguments[OFFSET_ARGUMENT], now_s) or NEXT
         timeout_ms: int | None = None
-        if CONSUMER_TIMEOUT in arguments and CONSUMER_TIMEOUT in queue.kind.consumer_arguments:
+        if CONSUMER_TIMEOUT not in queue.kind.consumer_arguments:
+            session.checks_timeouts = True
+        elif CONSUMER_TIMEOUT in arguments:
             timeout_ms = arguments[CONSUMER_TIMEOUT][1]
         super().__init__(
             tag,
@@ -155,6 +157,7 @@ class SessionConsumer(Consumer):
         """Another object stands for the queue from now on, perhaps of another kind."""
         held = self.held
         self.queue = queue
+        self.session.checks_timeouts = True
         self._shares_limit = queue.kind.has_global_qos
         self.credit = self._credit_max() - held
 

@@ -188,6 +188,20 @@ def test_since_4_3_what_a_consumer_got_later_is_still_its_own(as_4_3):
         client.read_method(1, commands.Basic.GetEmpty)
 
 
+def test_since_4_3_deliveries_that_their_queue_checks_are_not_looked_at(as_4_3):
+    def checks_timeouts(embedded):
+        channels = [connection.channels[1] for connection in embedded.broker.connections]
+        return any(channel.checks_timeouts for channel in channels)
+
+    with opened(as_4_3) as client:
+        client.consume("q")
+        client.read_content(1, commands.Basic.Deliver)
+        assert not as_4_3.call(checks_timeouts)
+        client.declare("classic")
+        client.consume("classic")
+        assert as_4_3.call(checks_timeouts)
+
+
 def test_since_4_3_a_channel_is_closed_if_its_client_knows_no_cancellation(as_4_3):
     with opened(as_4_3, capabilities=()) as client:
         client.consume("q")

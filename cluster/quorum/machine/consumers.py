@@ -14,15 +14,16 @@ class ConsumerState:
 
     sender, number: identify it. credit: how many messages it can hold. delivered: the number of its
     last delivery. is_once: it is a get. is_cancelled: it ends when the last message that it holds
-    is settled. is_away: its node cannot be reached. timed_out: positions that it has held for too
-    long, as intervals. is_in_service: it is in the service order. is_withheld, sent, unread_bytes:
-    used by the member that leads (delivery_windows.py).
+    is settled. is_away: its node cannot be reached. held_since_ms: it holds nothing that was
+    delivered before. timed_out: positions that it has held for too long, as intervals.
+    is_in_service: it is in the service order. is_withheld, sent, unread_bytes: used by the member
+    that leads (delivery_windows.py).
     """
 
     __slots__ = (
-        "credit", "delivered", "details", "held", "is_away", "is_cancelled", "is_in_service",
-        "is_once", "is_withheld", "no_ack", "number", "priority", "sender", "sent", "tag",
-        "timed_out", "timeout_ms", "unread_bytes",
+        "credit", "delivered", "details", "held", "held_since_ms", "is_away", "is_cancelled",
+        "is_in_service", "is_once", "is_withheld", "no_ack", "number", "priority", "sender", "sent",
+        "tag", "timed_out", "timeout_ms", "unread_bytes",
     )  # fmt: skip
 
     def __init__(
@@ -43,6 +44,7 @@ class ConsumerState:
         self.is_in_service = False
         self.delivered = 0
         self.held = OrderedRuns()
+        self.held_since_ms = 0
         self.timed_out: list[int] = []
         self.is_withheld = False
         self.sent = self.unread_bytes = 0
@@ -56,6 +58,23 @@ class ConsumerState:
     def may_take(self) -> bool:
         """Whether it may take a message, provided that it is active."""
         return self.held.count < self.credit and self.may_be_active
+
+    def held_until(self, until_ms: int, now_ms: int) -> list[int]:
+        """The positions of what it holds since this time or earlier, as intervals.
+
+        What it holds is looked at only if some of it may be that old.
+        """
+        found: list[int] = []
+        if self.held_since_ms > until_ms:
+            return found
+        since_ms = now_ms
+        for run in self.held.runs:
+            if run.time_ms <= until_ms:
+                found += (run.position, run.last)
+            else:
+                since_ms = min(since_ms, run.time_ms)
+        self.held_since_ms = since_ms
+        return found
 
     def held_after(self, received: int) -> list[Run]:
         """What it holds that was delivered after a number, in the order of deliveries."""

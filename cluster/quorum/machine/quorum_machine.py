@@ -337,10 +337,7 @@ class QuorumMachine:
                 timeout_ms = self._timeout_of(consumer)
                 if timeout_ms == NO_LIMIT or consumer.is_away:
                     continue
-                late: list[int] = []
-                for run in consumer.held.runs:
-                    if run.time_ms + timeout_ms <= now_ms:
-                        late += (run.position, run.last)
+                late = consumer.held_until(now_ms - timeout_ms, now_ms)
                 if late:
                     self._time_out(sender, consumer, late, effects)
 

@@ -271,6 +271,27 @@ def test_a_consumer_that_holds_a_message_for_too_long_gets_no_more():
     assert queue.positions == [2]
 
 
+def test_what_a_consumer_holds_is_looked_at_again_when_some_of_it_may_be_held_for_too_long():
+    queue = QueueByHand(Options(consumer_timeout_ms=1_000))
+    one = queue.client()
+    number = one.consume()
+    consumer = queue.machine.senders.known[one.sender].consumers[number]
+    one.publish()
+    delivered_ms = queue.now_ms
+    queue.pass_time(600)
+    assert consumer.held_since_ms == delivered_ms
+    one.publish()
+    one.settle(number, 1)
+    queue.pass_time(300)
+    assert consumer.held_since_ms == delivered_ms, "nothing could be due"
+    queue.pass_time(100)
+    assert consumer.held_since_ms == delivered_ms + 600
+    queue.pass_time(600)
+    (timed_out,) = queue.of(TimedOut)
+    assert timed_out.positions == [2, 2]
+    assert consumer.held_since_ms == queue.now_ms
+
+
 # Priorities
 
 
