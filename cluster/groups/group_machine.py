@@ -23,6 +23,13 @@ class GroupMachine(Protocol):
     def take_effects(self) -> list[tuple[int, Effect]]:
         """The effects since the last call, in order, with their senders. Each needs few entries."""
 
+    def accepted(self, commands: list[bytes]) -> list[bytes]:
+        """The commands of a client on another node that may be proposed.
+
+        A client is told by an effect of those that are refused. Raises ValueError if the bytes are
+        no commands.
+        """
+
     def entries(self, commands: list[bytes], wall_ms: int, term: int) -> list[bytes]:
         """The entries of a client's commands, which are proposed in this term, at once.
 

@@ -188,8 +188,13 @@ class GroupMember:
         before = self._writes
         if self.changes.is_due:
             self.changes.start_next()
-        for output in self.raft.take_outputs():
-            self._carry_out(output)
+        try:
+            for output in self.raft.take_outputs():
+                self._carry_out(output)
+        except StoreError as error:
+            self.lost_entry(error)
+        if self.damage:
+            return 0
         self._apply()
         return self._writes if self._writes > before else 0
 
@@ -504,9 +509,9 @@ class GroupMember:
         return True
 
     def _propose(self, entries: list[bytes]) -> None:
+        self._host.mark(self)
         if not entries:
             return
-        self._host.mark(self)
         self.raft.propose(entries)
         if not self._timed_index:
             self._timed_index = self.raft.state.log.last_index
@@ -540,7 +545,8 @@ class GroupMember:
         elif isinstance(item, ClientCommands):
             session = self.sessions.of_node(node)
             if session is not None and session.number == item.session:
-                self.propose(item.commands)
+                is_own = node == self._host.node
+                self.propose(item.commands if is_own else self.machine.accepted(item.commands))
         elif isinstance(item, DeliveredBytes):
             session = self.sessions.of_node(node)
             if session is not None and session.number == item.session:

@@ -28,6 +28,8 @@ FIGURES = (
 )  # fmt: skip
 """What a node shows of its member of a stream."""
 
+logger = logging.getLogger("leveret.cluster")
+
 
 class MemberLog:
     """The `OwnLog` of a member. log: of its chunks."""
@@ -114,7 +116,7 @@ class DeclaredStream(ReplicatedQueue):
             return
         self._forget_member()
         self.own_log = MemberLog(member, machine, stored.log)
-        machine.applied = self._applied
+        machine.applied, machine.refused = self._applied, self._refused
         self._upkeep = LogUpkeep(
             self._groups, member, machine, stored, self._streams.write, self._saves.save
         )
@@ -139,6 +141,12 @@ class DeclaredStream(ReplicatedQueue):
             _first_ms(log) if own.committed_offset > log.first_offset else None, upkeep.expires_ms,
         )  # fmt: skip
         return dict(zip(FIGURES, figures, strict=True))
+
+    def _refused(self, node: str, reason: str) -> None:
+        logger.error(
+            "%s refuses what its client on %s has sent: %s; its publishers are told that their "
+            "unconfirmed messages may be lost", self.name, node, reason,
+        )  # fmt: skip
 
     def _forget_member(self) -> None:
         self.own_log = None

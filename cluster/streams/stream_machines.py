@@ -5,8 +5,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 
 from leveret.cluster.streams.machine.chunk_making import ChunkMaker
-from leveret.cluster.streams.machine.commands import decode_command
+from leveret.cluster.streams.machine.commands import (
+    CommandError,
+    Join,
+    Publish,
+    decode_command,
+)
 from leveret.cluster.streams.machine.effects import Applied, Effect, UnknownSender
+from leveret.cluster.streams.machine.entry_counts import check_publish
 from leveret.cluster.streams.machine.filters import BYTES_MIN
 from leveret.cluster.streams.machine.questions import answer
 from leveret.cluster.streams.machine.stream_machine import StreamMachine, restore
@@ -24,16 +30,20 @@ class StreamGroupMachine:
 
     next_offset: the offset after the messages that the member has applied. applied: called with
     the number of an entry that was applied. filter_bytes: the size of the filters of new chunks.
+    refused: called with a node, and why what its client has sent cannot be stored.
     """
 
     def __init__(self, stream: StreamMachine, next_offset: int) -> None:
         self.stream = stream
         self.next_offset = next_offset
         self.applied: Callable[[int], object] = _nothing
+        self.refused: Callable[[str, str], object] = lambda node, reason: None
         self.filter_bytes = BYTES_MIN
         self._effects: list[tuple[int, Effect]] = []
         self._maker: ChunkMaker | None = None
         self._maker_term = 0
+        self._refused: set[int] = set()
+        """The clients that have to begin again: what they send now is refused."""
 
     def apply(self, index: int, entry: bytes, collects: bool) -> None:
         """Apply a chunk. Raises ChunkError, TrackingError."""
@@ -57,6 +67,33 @@ class StreamGroupMachine:
         effects, self._effects = self._effects, []
         return effects
 
+    def accepted(self, commands: list[bytes]) -> list[bytes]:
+        """The commands before the first one that is damaged.
+
+        Its client begins again under another number, and its publishers are told that what was not
+        confirmed may not be stored. Raises CommandError if the bytes are no commands.
+        """
+        for place, data in enumerate(commands):
+            command = decode_command(data)
+            if isinstance(command, Join):
+                continue  # With it a client that is refused can begin again.
+            try:
+                if command.sender in self._refused:
+                    raise CommandError("it was refused before")
+                if isinstance(command, Publish):
+                    check_publish(command)
+            except CommandError as error:
+                self._refuse(command.sender, str(error))
+                return commands[:place]
+        return commands
+
+    def _refuse(self, sender: int, reason: str) -> None:
+        if sender not in self._refused:
+            self._refused.add(sender)
+            known = self.stream.senders.get(sender)
+            self.refused("another node" if known is None else f"node {known.node}", reason)
+        self._effects.append((sender, UnknownSender(sender)))
+
     def entries(self, commands: list[bytes], wall_ms: int, term: int) -> list[bytes]:
         """The chunks of a client's commands. Raises CommandError.
 
@@ -71,7 +108,11 @@ class StreamGroupMachine:
     def attach(self, sender: int, seen: int, received: Mapping[int, int]) -> list[Effect]:
         """Tell a client which of its commands are done."""
         known = self.stream.senders.get(sender)
-        return [UnknownSender(sender) if known is None else Applied(sender, known.applied)]
+        if known is None:
+            return [UnknownSender(sender)]
+        # A client that is refused learns first which of its commands are in the log.
+        is_refused = sender in self._refused and seen >= known.applied
+        return [UnknownSender(sender) if is_refused else Applied(sender, known.applied)]
 
     def took(self, sender: int, consumer: int, octets: int) -> list[Effect]:
         """The leader of a stream delivers nothing."""

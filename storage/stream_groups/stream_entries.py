@@ -27,7 +27,13 @@ from leveret.storage.group_log.group_records import GroupWrite, RecordName
 from leveret.storage.group_log.group_recovery import GroupRecovery
 from leveret.storage.group_log.group_state import FoundRun, GroupState, SnapshotName
 from leveret.storage.stream_groups.stored_state import StoredStateError, decode_state
-from leveret.storage.stream_log.chunks import OF_GROUP, encode_chunk, entries_of, read_head
+from leveret.storage.stream_log.chunks import (
+    OF_GROUP,
+    ChunkError,
+    encode_chunk,
+    entries_of,
+    read_head,
+)
 from leveret.storage.stream_log.segment_heads import SegmentHead
 from leveret.storage.stream_log.stream_log import StreamLog
 from leveret.storage.stream_log.stream_store import StreamStore
@@ -156,7 +162,7 @@ class StreamGroupLog(GroupLog):
             wait.waiter.confirm(wait.number, None)
 
     def append(self, group: int, first: int, term: int, kind: int, payloads: list[bytes]) -> None:
-        """Append entries after the last one. Raises ChunkError if a chunk does not follow."""
+        """Append entries after the last one. Raises StoreError if a chunk does not follow."""
         log = self._log_of(group)
         if kind:
             for place, payload in enumerate(payloads):
@@ -165,7 +171,10 @@ class StreamGroupLog(GroupLog):
                 )
                 log.append(first + place, term, kind, [chunk])
         else:
-            log.append(first, term, kind, payloads)
+            try:
+                log.append(first, term, kind, payloads)
+            except ChunkError as error:
+                raise StoreError(f"entry {log.last_entry + 1} cannot be stored: {error}") from error
             self.appended_bytes += sum(map(len, payloads))
         self._has_chunks.add(group)
 

@@ -69,6 +69,9 @@ class KeepingMachine:
         effects, self._effects = self._effects, []
         return effects
 
+    def accepted(self, commands):
+        return commands
+
     def entries(self, commands, wall_ms, term):
         return commands
 

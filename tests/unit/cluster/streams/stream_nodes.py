@@ -79,12 +79,15 @@ class StreamClient:
         self.session = 0
         self.commands = [encode_command(Join(sender, 1, node.name))]
         self.applied = 0
-        self.is_attached = False
+        self.is_attached = self.is_unknown = False
         self.use = node.groups.use(group, NAMES, self)
 
     @property
     def number(self):
         return len(self.commands) + 1
+
+    def publish_entries(self, count, entries):
+        self._send(Publish(self.sender, self.number, b"", (), (), count, count, entries))
 
     def publish(self, *bodies, publisher=b"", sequences=()):
         entries = b"".join(len(body).to_bytes(4) + body for body in bodies)
@@ -113,6 +116,9 @@ class StreamClient:
 
     def told(self, session, effects, entries):
         assert session == self.session
+        if self.applied and any(not isinstance(effect, Applied) for effect in effects):
+            self.is_unknown = True
+            return
         for effect in effects:
             is_first = not isinstance(effect, Applied)
             if not is_first:

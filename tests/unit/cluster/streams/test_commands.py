@@ -12,6 +12,7 @@ from leveret.cluster.streams.machine.commands import (
     decode_command,
     encode_command,
 )
+from leveret.cluster.streams.machine.entry_counts import check_publish, count_messages
 from leveret.cluster.streams.machine.tracking import (
     OFFSET,
     SENDER,
@@ -86,3 +87,46 @@ def test_records_that_are_cut_are_refused():
             list(decode_records(data[:size]))
     with pytest.raises(TrackingError, match="an id of 3 bytes"):
         sender_of(b"abc")
+
+
+BATCH = b"\x80\0\3\0\0\0\x09\0\0\0\2zz"
+"""Three messages, compressed."""
+
+
+@pytest.mark.parametrize(
+    ("entries", "count", "messages"),
+    [
+        (ENTRIES, 2, 2),
+        (ENTRIES, 1, -1),
+        (ENTRIES, 3, -1),
+        (ENTRIES[:-1], 2, -1),
+        (ENTRIES + b"\0", 2, -1),
+        (ENTRIES + BATCH, 3, 5),
+        (BATCH[:-1], 1, -1),
+        (BATCH[:5], 1, -1),
+        (b"\x80\0\3\0\0\0\x09\xff\xff\xff\xf5", 1, -1),
+        (b"", 0, 0),
+        (b"", 1, -1),
+    ],
+)
+def test_the_messages_of_entries_are_counted(entries, count, messages):
+    assert count_messages(entries, count) == messages
+
+
+@pytest.mark.parametrize(
+    "publish",
+    [
+        Publish(7, 2, b"", (), (), 2, 3, ENTRIES),
+        Publish(7, 2, b"", (), (), 3, 3, ENTRIES),
+        Publish(7, 2, b"name", (5, 5), (), 2, 2, ENTRIES),
+        Publish(7, 2, b"name", (5, 4), (), 2, 2, ENTRIES),
+    ],
+)
+def test_a_publish_that_its_counts_do_not_describe_is_refused(publish):
+    with pytest.raises(CommandError):
+        check_publish(publish)
+
+
+@given(st.binary(max_size=60), st.integers(0, 4))
+def test_any_bytes_can_be_counted(entries, count):
+    assert count_messages(entries, count) >= -1

@@ -174,3 +174,49 @@ async def test_a_leader_whose_disk_is_full_confirms_what_two_others_have(tmp_pat
         await published(client, BODIES[20:])
         await nodes.equal([1])
         assert nodes.messages(1) == [[*BODIES[:20], b"waits", *BODIES[20:]]] * 3
+
+
+async def test_a_publish_from_another_node_that_cannot_be_stored_is_refused(nodes):
+    await nodes.create([1])
+    await nodes.led([1])
+    leader = nodes.leader(1)
+    refused = []
+    machine = leader.groups.members[1].machine
+    machine.refused = lambda node, reason: refused.append((node, reason))
+    other = next(node for node in nodes if node is not leader)
+    client, bad = StreamClient(leader, 1), StreamClient(other, 1, sender=2)
+    await published(bad, BODIES[:3])
+    bad.publish(b"before")
+    bad.publish_entries(2, b"\0\0\0\1x")
+    bad.publish(b"after")
+    await until(lambda: bad.is_unknown)
+    assert refused == [
+        (f"node {other.name}", "5 bytes are not 2 entries with 2 messages"),
+    ]
+    await published(client, [b"another"])
+    again = StreamClient(other, 1, sender=3)
+    await published(again, [b"again"])
+    await nodes.equal([1])
+    assert nodes.messages(1) == [[*BODIES[:3], b"before", b"another", b"again"]] * 3
+    assert other.name in leader.links.peers
+
+
+async def test_a_member_that_gets_a_chunk_that_does_not_follow_is_replaced(nodes, caplog):
+    await nodes.create([1])
+    client = StreamClient(nodes.by_name[A], 1)
+    await published(client, BODIES[:3])
+    await nodes.equal([1])
+    leader = nodes.leader(1)
+    follower = next(node for node in nodes if node is not leader)
+    lost = []
+    leader.groups.lost = lambda group, member: lost.append(member)
+    follower.log(1).next_offset += 1
+    await published(client, BODIES[3:5])
+    member = follower.groups.members[1]
+    await until(lambda: member.damage)
+    assert "cannot be stored: a chunk of" in member.damage
+    assert "for offset 3 where one for 4 follows" in member.damage
+    assert caplog.text.count("has stopped") == 1
+    assert "unexpected" not in caplog.text
+    await published(client, BODIES[5:])
+    await until(lambda: follower.name in lost)
