@@ -4,6 +4,10 @@ A snapshot lets a restart begin with the chunks after it, so one is due for each
 each `CHUNKS_MAX` chunks. Retention removes segments that a snapshot on disk covers; if there is
 none yet, it takes one first. A timer looks at the age of the oldest segment, so segments are also
 removed while nothing is published. There is no timer if nothing can become too old.
+
+A leader keeps the segments that a member which is catching up still lacks: without them the member
+would begin again. They are kept only while the member can be reached, and while the stream has at
+most `PINNED` times the size and the age that retention allows.
 """
 
 from collections.abc import Callable
@@ -19,6 +23,9 @@ from leveret.storage.stream_log.stream_store import StoredStream
 
 CHUNKS_MAX = 5_000
 """About as many are read by a restart. Each takes some 10 microseconds."""
+PINNED = 2
+PINNED_LOOK_MS = 1000
+"""The interval at which is looked again whether members still lack the oldest segments."""
 
 
 class LogUpkeep:
@@ -87,7 +94,8 @@ class LogUpkeep:
             log.begin_segment(now_ms)
             self._segments = len(log.segments)
             self._write(self._stored)
-        wanted = too_many(log.segments, kept, now_ms)
+        due = too_many(log.segments, kept, now_ms)
+        wanted = min(due, max(self._unpinned(), too_many(log.segments, kept.times(PINNED), now_ms)))
         possible = sum(one.first_entry <= self._saved + 1 for one in log.segments[1 : wanted + 1])
         if possible:
             log.remove_segments(possible)
@@ -96,11 +104,23 @@ class LogUpkeep:
             self._member.raft.discarded(log.first_entry - 1)
         if possible < wanted:
             self._begin_save()
-        self._plan_look(now_ms)
+        self._plan_look(now_ms, is_pinned=wanted < due)
 
-    def _plan_look(self, now_ms: int) -> None:
+    def _unpinned(self) -> int:
+        """How many of the oldest segments no member in reach lacks."""
+        leading, segments = self._member.raft.leading, self._stored.log.segments
+        if leading is None:
+            return len(segments)
+        if self._groups.log.groups[self.group].pins:
+            return 0  # A snapshot that begins with the oldest one is on its way.
+        needed = leading.needed_from()
+        return sum(one.first_entry <= needed for one in segments[1:])
+
+    def _plan_look(self, now_ms: int, *, is_pinned: bool) -> None:
         log = self._stored.log
         at_ms = look_at_ms(log.segments, log.next_offset, self._kept)
+        if is_pinned:
+            at_ms = now_ms + PINNED_LOOK_MS
         if at_ms == self._wake_ms:
             return
         self.close()

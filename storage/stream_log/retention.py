@@ -25,6 +25,13 @@ class Retention(NamedTuple):
     bytes_max: int | None = None
     age_max_ms: int | None = None
 
+    def times(self, factor: int) -> "Retention":
+        """The same with larger limits."""
+        octets, age_ms = self.bytes_max, self.age_max_ms
+        return Retention(
+            None if octets is None else octets * factor, None if age_ms is None else age_ms * factor
+        )
+
 
 def too_many(segments: Sequence[SegmentFigures], kept: Retention, now_ms: int) -> int:
     """How many of the oldest segments to remove; never all (SLG6)."""

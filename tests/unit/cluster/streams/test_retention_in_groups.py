@@ -3,6 +3,7 @@
 import pytest
 
 from leveret.broker.queues.contract.arguments import QueueOptions
+from leveret.cluster.streams import log_upkeep
 from leveret.cluster.streams.log_upkeep import LogUpkeep
 from tests.patience import until
 from tests.unit.cluster.groups.grouped_nodes import NAMES
@@ -117,3 +118,45 @@ async def test_what_is_too_old_goes_though_nobody_publishes(nodes):
     await published(StreamClient(nodes.by_name[A], 1, sender=2), [b"later"])
     await nodes.equal([1])
     assert nodes.messages(1) == [[b"later"]] * 3
+
+
+@pytest.fixture
+async def kept(nodes, monkeypatch):
+    """The leader's upkeep of a stream with 40 messages in 7 segments, and its log."""
+    monkeypatch.setattr(log_upkeep, "PINNED_LOOK_MS", 5)
+    await published(StreamClient(nodes.by_name[A], 1), BODIES)
+    await nodes.equal([1])
+    leader = nodes.leader(1)
+    upkeep = Upkeep(leader)
+    await upkeep.keep()
+    upkeep.log = leader.log(1)
+    yield upkeep
+    upkeep.close()
+
+
+async def test_the_segments_of_a_snapshot_that_is_on_its_way_stay(kept):
+    pins = kept.node.groups.log.groups[1].pins
+    pins["transfer"] = ()
+    assert await kept.keep(max_length_bytes=4 * SEGMENT_BYTES) == 0
+    del pins["transfer"]
+    await until(lambda: kept.log.first_offset > 10)
+    await until(lambda: kept.log.size_bytes <= 4 * SEGMENT_BYTES)
+
+
+async def test_the_segments_that_a_member_in_reach_lacks_stay(kept):
+    raft = kept.node.groups.members[1].raft
+    other = next(name for name in raft.state.log.configuration.members if name != kept.node.name)
+    progress = raft.leading._progress[other]
+    match = progress.match
+    progress.match = kept.log.segments[1].first_entry
+    first = kept.log.segments[1].first_offset
+    assert await kept.keep(max_length_bytes=4 * SEGMENT_BYTES) == first
+    raft.state.reachable.discard(other)
+    await until(lambda: kept.log.first_offset > first)
+    progress.match = match
+
+
+async def test_no_more_than_twice_of_what_is_kept_stays_for_a_member(kept):
+    kept.node.groups.log.groups[1].pins["transfer"] = ()
+    assert await kept.keep(max_length_bytes=2 * SEGMENT_BYTES) > 0
+    assert 3 * SEGMENT_BYTES < kept.log.size_bytes <= 4 * SEGMENT_BYTES
