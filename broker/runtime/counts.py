@@ -48,6 +48,20 @@ class MessageCounts:
         return ((name, getattr(self, name)) for name in NAMES)
 
 
+class StreamProtocolCounts:
+    """What clients of the stream protocol have done on this node, also those that have ended.
+
+    published: messages, or batches of them, as clients count them; routed: those that a stream was
+    given. delivered: messages. publishers, consumers: how many there are now.
+    """
+
+    __slots__ = ("confirmed", "consumers", "delivered", "published", "publishers", "routed")
+
+    def __init__(self) -> None:
+        self.published = self.routed = self.confirmed = self.delivered = 0
+        self.publishers = self.consumers = 0
+
+
 class NodeCounts:
     """Counts of the node since it started.
 
@@ -57,7 +71,8 @@ class NodeCounts:
     and without a dead-letter exchange. kept: dead letters that their queue keeps until they are
     confirmed (at-least-once); kept_confirmed: the confirmed ones. given_by_quorum_queues,
     given_by_streams: to clients of this node; channels count these deliveries, too.
-    stream_errors: what clients of the stream protocol were refused with, by the code's name.
+    stream_protocol: its publishers and consumers. stream_errors: what its clients were refused
+    with, by the code's name.
     """
 
     def __init__(self) -> None:
@@ -73,6 +88,7 @@ class NodeCounts:
         self.kept_confirmed: Counter[str] = Counter()
         self.given_by_quorum_queues = MessageCounts()
         self.given_by_streams = MessageCounts()
+        self.stream_protocol = StreamProtocolCounts()
         self.stream_errors: Counter[str] = Counter()
 
     def add_connection(self, bytes_in: int, bytes_out: int, reads: int, writes: int) -> None:

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from leveret.broker.runtime.patterns import compile_pattern
 from leveret.mgmt.metrics import families as names
-from leveret.mgmt.metrics import node_metrics, raft
+from leveret.mgmt.metrics import node_metrics, raft, streams
 from leveret.mgmt.metrics.ages import QueueAgeMetrics
 from leveret.mgmt.metrics.clients import Clients
 from leveret.mgmt.metrics.global_counters import GlobalCounters
@@ -44,12 +44,12 @@ NODE_GROUPS = {
     "auth_attempt_detailed_metrics": node_metrics.add_auth_by_source,
 }
 EXCHANGE_GROUPS = frozenset(("exchange_metrics", "exchange_bindings", "exchange_names"))
-RAFT_GROUP = "ra_metrics"
+RAFT_GROUP, STREAM_GROUP = "ra_metrics", "stream_consumer_metrics"
 EMPTY_GROUPS = frozenset(("channel_process_metrics",))
 """Groups without samples: this node has no Erlang processes."""
 FAMILIES = frozenset(
     {*QUEUE_GROUPS, *CHANNEL_GROUPS, *CONNECTION_GROUPS, *NODE_GROUPS, *EXCHANGE_GROUPS}
-    | {*EMPTY_GROUPS, RAFT_GROUP, "vhost_status"}
+    | {*EMPTY_GROUPS, RAFT_GROUP, STREAM_GROUP, "vhost_status"}
 )
 
 
@@ -77,6 +77,7 @@ class Collector:
         self._clients.add_totals(page, totals)
         self._global_counters.add_to(page, totals, consumers)
         await raft.add_sums(page, self._node)
+        await streams.add_largest_lag(page, self.sampler)
         await add_sums(page, self.sampler, self._left_out)
         await self._ages.add_to(page)
         return page
@@ -88,6 +89,7 @@ class Collector:
         self._global_counters.add_to(page, await self._clients.totals(), consumers)
         await add_queues(page, self.sampler, None, set(QUEUE_GROUPS))
         await raft.add_members(page, self.sampler, None)
+        await streams.add_lags(page, self.sampler, None)
         await self._add_clients(page, {*CHANNEL_GROUPS, *CONNECTION_GROUPS})
         await self._ages.add_to(page)
         return page
@@ -110,6 +112,8 @@ class Collector:
             await add_queues(page, self.sampler, vhosts, wanted)
         if RAFT_GROUP in wanted:
             await raft.add_members(page, self.sampler, vhosts)
+        if STREAM_GROUP in wanted:
+            await streams.add_lags(page, self.sampler, vhosts)
         await self._add_clients(page, wanted)
         await self._add_vhosts(page, wanted, vhosts)
         node_metrics.add_identity(page, self._node)

@@ -4,7 +4,8 @@ dashboards work unchanged, and finally those that only Leveret has.
 Names are without their prefix, which is `rabbitmq_`, `rabbitmq_detailed_` or, for values that are
 the same on all nodes, `rabbitmq_cluster_`. Families are grouped as in RabbitMQ's
 `/metrics/detailed?family=`; the rows that are added to a page follow this order. Families about
-Erlang only (processes) or about streams are left out. Reductions, which dashboards sum up, are 0.
+Erlang only (processes) are left out. Reductions, which dashboards sum up, are 0. `stream_segments`
+is a gauge, because it also decreases.
 """
 
 from typing import NamedTuple
@@ -165,6 +166,7 @@ QUEUE = (
         queue_disk_writes_total="Total number of times queue wrote messages to disk",
         queue_process_reductions_total="Total number of queue process reductions",
     ),
+    *_gauges(stream_segments="Total number of stream segment files"),
 )
 PUBLISHED = _counters(queue_messages_published_total="Total number of messages published to queues")
 
@@ -370,6 +372,12 @@ QUORUM_QUEUES = _gauges(
     ),
     quorum_queues_critical="Quorum queues that would lose their majority without this node",
 )
+STREAMS = _gauges(
+    streams_without_leader="Streams with a member on this node that have no leader",
+    stream_members_behind="Members of streams led by this node that lack more than 1,000 chunks",
+    streams_critical="Streams that would lose their majority without this node",
+)
+STREAM_LAG = _gauges(stream_consumer_max_offset_lag="Current maximum of offset lag of consumers")
 LATE_CONFIRMS = Family(
     "mirrored_queues_with_late_confirms",
     GAUGE,

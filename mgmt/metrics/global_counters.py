@@ -15,7 +15,8 @@ from leveret.mgmt.metrics.text import Exposition, render_labels
 from leveret.mgmt.running_node import RunningNode
 
 PROTOCOL = (("protocol", "amqp091"),)
-STREAM_LABELS = render_labels((("protocol", "stream"),))
+STREAM_PROTOCOL = (("protocol", "stream"),)
+STREAM_LABELS = render_labels(STREAM_PROTOCOL)
 DISABLED, AT_MOST_ONCE, AT_LEAST_ONCE = "disabled", "at_most_once", "at_least_once"
 EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT, CONFIRMED = names.DEAD_LETTERED
 CLASSIC_DEATHS = (("expired", EXPIRED), ("rejected", REJECTED), ("maxlen", MAXLEN))
@@ -56,7 +57,7 @@ class GlobalCounters:
             labels = render_labels((*PROTOCOL, ("queue_type", kind.module)))
             page.add_row(names.GLOBAL_BY_QUEUE_TYPE, (sum(given[:DELIVERIES]), *given), labels)
         _add_deaths(page, self._node)
-        _add_stream_errors(page, self._node)
+        _add_stream_protocol(page, self._node)
 
 
 def _given(counts: MessageCounts) -> Numbers:
@@ -76,12 +77,21 @@ def _add_deaths(page: Exposition, node: RunningNode) -> None:
     page.add(CONFIRMED, counts.kept_confirmed[name], labels)
 
 
-def _add_stream_errors(page: Exposition, node: RunningNode) -> None:
-    """The errors of the stream protocol, on a node that serves it."""
-    if node.config.stream.listeners or node.config.stream.tls_listeners:
-        errors = node.sampler.facade.counts.stream_errors
-        for name, family in names.STREAM_ERRORS.items():
-            page.add(family, errors[name], STREAM_LABELS)
+def _add_stream_protocol(page: Exposition, node: RunningNode) -> None:
+    """The counters of the stream protocol, on a node that serves it."""
+    if not (node.config.stream.listeners or node.config.stream.tls_listeners):
+        return
+    counts = node.sampler.facade.counts
+    own = counts.stream_protocol
+    # All of its publishers get confirms; what a publisher sends is for one stream, which exists.
+    page.add_row(names.GLOBAL, (
+        own.published, own.published, own.routed, 0, 0, own.confirmed, own.publishers,
+        own.consumers,
+    ), STREAM_LABELS)  # fmt: skip
+    labels = render_labels((*STREAM_PROTOCOL, ("queue_type", STREAM_QUEUE.module)))
+    page.add_row(names.GLOBAL_BY_QUEUE_TYPE, (own.delivered, *NOTHING_GIVEN), labels)
+    for name, family in names.STREAM_ERRORS.items():
+        page.add(family, counts.stream_errors[name], STREAM_LABELS)
 
 
 def _labels(queue_type: str, strategy: str) -> str:

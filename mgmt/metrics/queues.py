@@ -28,8 +28,9 @@ SUMMED_AT_ONCE = 256
 LOOKED_AT_ONCE = 20
 """Queues examined before the slice may end: a tenth of a millisecond."""
 PUBLISHED_AT = COLUMNS.index(names.PUBLISHED[0])
-TIMESTAMP_AT = next(
-    place for place, family in enumerate(COLUMNS) if family.name == "queue_head_message_timestamp"
+TIMESTAMP_AT, SEGMENTS_AT = (
+    [family.name for family in COLUMNS].index(name)
+    for name in ("queue_head_message_timestamp", "stream_segments")
 )
 DELIVERY_AT = COLUMNS.index(names.QUEUE_DELIVERY[0])
 
@@ -60,6 +61,8 @@ async def gather(sampler: Sampler, vhosts: set[str] | None = None) -> QueueRows:
         found.queues.append(place)
         row: list[Value] = [*_state(status), *_counts(status.counts)]
         row[TIMESTAMP_AT] = status.head_timestamp_s
+        if status.stream is None:
+            row[SEGMENTS_AT] = None
         found.rows.append(row)
     return found
 
@@ -121,6 +124,7 @@ def _state(status: QueueStatus) -> tuple[float, ...]:
         storage.ready_bytes + storage.unacked_bytes + status.dlx_bytes,
         storage.ready_bytes, storage.unacked_bytes, storage.paged_out, storage.paged_out_bytes,
         0, storage.disk_reads, storage.disk_writes, 0,
+        0 if status.stream is None else status.stream.segments,
     )  # fmt: skip
 
 

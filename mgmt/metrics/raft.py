@@ -1,8 +1,11 @@
-"""The metrics of quorum queues: their members on this node, and what operators should look at."""
+"""The metrics of quorum queues and streams: their members on this node, and what operators should
+look at.
+"""
 
+from collections import Counter
 from collections.abc import AsyncIterator
 
-from leveret.broker.queues.contract.queue_kind import QUORUM
+from leveret.broker.queues.contract.queue_kind import QUORUM, STREAM
 from leveret.broker.queues.contract.status import RaftFigures
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, Row, render_labels
@@ -14,15 +17,19 @@ LOOKED_AT_ONCE = 50
 """Queues examined before the slice may end: a tenth of a millisecond."""
 BEHIND = 1000
 """A member that lacks more entries than this is behind: less has a queue with much traffic."""
+KINDS = ((QUORUM, names.QUORUM_QUEUES), (STREAM, names.STREAMS))
 
 
 async def each_member(
     sampler: Sampler, vhosts: set[str] | None = None
-) -> AsyncIterator[tuple[Place, RaftFigures]]:
-    """The members of quorum queues on this node, of all vhosts or of some, in slices."""
-    for number, (place, figures) in enumerate(sampler.facade.raft_figures()):
+) -> AsyncIterator[tuple[Place, str, RaftFigures]]:
+    """The members of queues on this node, of all vhosts or of some, in slices.
+
+    Each with the kind of its queue.
+    """
+    for number, (place, kind, figures) in enumerate(sampler.facade.raft_figures()):
         if figures is not None and (vhosts is None or place[0] in vhosts):
-            yield place, figures
+            yield place, kind, figures
         if number % LOOKED_AT_ONCE == 0:
             await sampler.give_way()
 
@@ -31,7 +38,7 @@ async def add_members(page: Exposition, sampler: Sampler, vhosts: set[str] | Non
     """Add each member of this node to a page."""
     labels: list[str] = []
     rows: list[Row] = []
-    async for (vhost, queue), figures in each_member(sampler, vhosts):
+    async for (vhost, queue), _, figures in each_member(sampler, vhosts):
         labels.append(render_labels((("vhost", vhost), ("queue", queue))))
         rows.append(_row(figures))
     page.add_table(names.RAFT, range(len(names.RAFT)), labels, rows)
@@ -40,22 +47,23 @@ async def add_members(page: Exposition, sampler: Sampler, vhosts: set[str] | Non
 async def add_sums(page: Exposition, node: RunningNode) -> None:
     """Add the sums over the members of this node to a page, and what is wrong with queues."""
     sums = [0.0] * len(names.RAFT)
-    leaderless = behind = 0
-    async for _, figures in each_member(node.sampler):
+    leaderless, behind = Counter[str](), Counter[str]()
+    async for _, kind, figures in each_member(node.sampler):
         sums = [total + value for total, value in zip(sums, _row(figures), strict=True)]
-        leaderless += not figures.is_led
-        behind += sum(lacked > BEHIND for lacked in figures.lacks.values())
+        leaderless[kind] += not figures.is_led
+        behind[kind] += sum(lacked > BEHIND for lacked in figures.lacks.values())
     page.add_row(names.RAFT, tuple(sums))
-    page.add_row(names.QUORUM_QUEUES, (leaderless, behind, await _critical(node)))
+    for kind, families in KINDS:
+        page.add_row(families, (leaderless[kind], behind[kind], await _critical(node, kind)))
 
 
-async def _critical(node: RunningNode) -> int:
-    """How many queues would lose their majority without this node."""
+async def _critical(node: RunningNode, kind: str) -> int:
+    """How many queues of a kind would lose their majority without this node."""
     cluster = node.cluster
     if cluster is None or len(cluster.members) == 1:
         return 0
     count, running = 0, set(cluster.running)
-    found = node.sampler.facade.queues_that_need(node.name, QUORUM, running)
+    found = node.sampler.facade.queues_that_need(node.name, kind, running)
     for number, queue in enumerate(found):
         count += queue is not None
         if number % LOOKED_AT_ONCE == 0:

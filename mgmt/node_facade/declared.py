@@ -12,6 +12,7 @@ from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.policies.policy_table import merged
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_factory import PeekedMessage, QueueFactory
+from leveret.broker.queues.contract.queue_kind import STREAM
 from leveret.broker.queues.contract.status import (
     AgeFigures,
     CoarseCounts,
@@ -193,15 +194,28 @@ class DeclaredFacade:
 
         return starmap(catches_up, self._all_queues())
 
-    def raft_figures(self) -> Iterator[tuple[Place, RaftFigures | None]]:
-        """The figures of the member of each queue on this node; None for a queue without any."""
+    def raft_figures(self) -> Iterator[tuple[Place, str, RaftFigures | None]]:
+        """The kind of each queue, with the figures of its member on this node; None without any."""
 
-        def of(host: VirtualHost, queue: QueueClient) -> tuple[Place, RaftFigures | None]:
+        def of(host: VirtualHost, queue: QueueClient) -> tuple[Place, str, RaftFigures | None]:
             kinds = host.kinds
             figures = kinds.of(queue.kind).raft(queue) if queue.kind.is_replicated else None
-            return (host.name, queue.name), figures
+            return (host.name, queue.name), queue.kind.name, figures
 
         return starmap(of, self._all_queues())
+
+    def stream_lags(self) -> Iterator[tuple[Place, int | None]]:
+        """Each stream, with the largest lag of its consumers on channels of this node.
+
+        None for a queue of another kind, or without such consumers.
+        """
+
+        def lag(host: VirtualHost, queue: QueueClient) -> tuple[Place, int | None]:
+            consumers = _consumers_of_clients(queue) if queue.kind.name == STREAM else ()
+            lags = [one.lag for one in consumers if one.lag is not None]
+            return (host.name, queue.name), max(lags, default=None)
+
+        return starmap(lag, self._all_queues())
 
     def queues_that_need(
         self, node: str, kind: str, running: Set[str]

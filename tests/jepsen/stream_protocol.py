@@ -24,12 +24,12 @@ class Refused(ConnectionError):
 class StreamClient:
     """One connection. Use as an asynchronous context manager; raises LOST when it is lost."""
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, address: str, port: int = PORT) -> None:
+        self._address, self._port = address, port
         self._correlation = 0
 
     async def __aenter__(self) -> "StreamClient":
-        opening = asyncio.open_connection(self._address, PORT)
+        opening = asyncio.open_connection(self._address, self._port)
         self._input, self._output = await asyncio.wait_for(opening, PATIENCE_SECONDS)
         await self.request(codes.PEER_PROPERTIES, pairs(product="test"))
         await self.request(codes.SASL_HANDSHAKE)
@@ -93,7 +93,14 @@ class StreamClient:
 
     async def subscribe(self, stream: str, offset: bytes) -> None:
         """Read from an offset specification on."""
-        body = bytes([SUBSCRIPTION]) + string(stream) + offset + struct.pack(">H", CREDIT)
+        await self._subscribe(stream, offset, CREDIT)
+
+    async def subscribe_without_credit(self, stream: str, offset: bytes) -> None:
+        """Ask for nothing yet."""
+        await self._subscribe(stream, offset, 0)
+
+    async def _subscribe(self, stream: str, offset: bytes, credit: int) -> None:
+        body = bytes([SUBSCRIPTION]) + string(stream) + offset + struct.pack(">H", credit)
         await self.request(codes.SUBSCRIBE, body + pairs())
 
     async def chunk(self) -> tuple[int, list[bytes]]:

@@ -18,6 +18,8 @@ from tests.patience import PATIENCE_SECONDS
 
 CLASSIC = {"protocol": "amqp091", "queue_type": "rabbit_classic_queue"}
 EVERYTHING = "/metrics/detailed?" + "&".join(f"family={name}" for name in sorted(FAMILIES))
+WITHOUT_SAMPLES = {"ra_metrics", "stream_consumer_metrics", "channel_process_metrics"}
+"""On a node without replicated queues."""
 PAGES = ("/metrics", "/metrics/per-object", EVERYTHING)
 OPEN_METRICS = "application/openmetrics-text"
 PREFIXES = ("#", "rabbitmq_", "erlang_", "process_", "python_", "telemetry_")
@@ -386,7 +388,7 @@ def test_details_without_a_family_only_identify_the_node(node):
     assert names == {"rabbitmq_build_info", "rabbitmq_identity_info"}
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES - {"ra_metrics", "channel_process_metrics"}))
+@pytest.mark.parametrize("family", sorted(FAMILIES - WITHOUT_SAMPLES))
 def test_every_family_of_details_has_something_to_tell(node, traffic, family):
     names = {name for name, _ in samples(node.metrics(f"/metrics/detailed?family={family}"))}
     assert names - {"rabbitmq_build_info", "rabbitmq_identity_info"}

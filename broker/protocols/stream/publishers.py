@@ -60,6 +60,7 @@ class Publishers:
     def __init__(self, connection: ServingConnection) -> None:
         self._connection = connection
         self._turns = connection.services.turns
+        self._counts = connection.services.counts.stream_protocol
         settings = connection.services.config.stream
         self._unconfirmed_max = settings.initial_credits
         self._resume_at = max(0, settings.initial_credits - settings.credits_for_unblocking)
@@ -89,6 +90,7 @@ class Publishers:
             raise CommandRefused(codes.PRECONDITION_FAILED)
         connection.use(stream)
         self.by_number[number] = StreamPublisher(number, encoded, stream)
+        self._counts.publishers += 1
         return b""
 
     def delete(self, number: int) -> None:
@@ -96,6 +98,7 @@ class Publishers:
         publisher = self.by_number.pop(number, None)
         if publisher is None:
             raise CommandRefused(codes.PUBLISHER_DOES_NOT_EXIST)
+        self._counts.publishers -= 1
         self._connection.end_use(publisher.stream)
 
     def lose(self, stream: Stream) -> None:
@@ -136,6 +139,7 @@ class Publishers:
         number, count = frame[4], int.from_bytes(frame[5:BODY], "big")
         published = read_published(frame, BODY, count, frame[3])
         self._turns.work_left -= FRAME_WORK + count
+        self._counts.published += count
         publisher = self.by_number.get(number)
         if publisher is None:
             note_error(self._connection.services, codes.PUBLISHER_DOES_NOT_EXIST)
@@ -146,6 +150,7 @@ class Publishers:
         if not count:
             return
         publisher.published += count
+        self._counts.routed += count
         self.unconfirmed += count
         self._unconfirmed_bytes += len(frame)
         left_out: list[int] = []
@@ -197,6 +202,7 @@ class Publishers:
             self._due.append(publisher)
         publisher.due += ids
         publisher.confirmed += len(ids)
+        self._counts.confirmed += len(ids)
         self._connection.confirm_later()
 
     def send_confirms(self) -> None:

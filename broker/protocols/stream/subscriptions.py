@@ -138,6 +138,7 @@ class Subscriptions(Actor):
         super().__init__()
         self._connection = connection
         self._turns = connection.services.turns
+        self._counts = connection.services.counts.stream_protocol
         self._ready: dict[Subscription, None] = {}
         self._updates: dict[int, tuple[Subscription, bool, Timer]] = {}
         self._last_correlation = 0
@@ -165,6 +166,7 @@ class Subscriptions(Actor):
             partition = partition_of(connection.vhost, properties["super-stream"], name)
         one = Subscription(self, number, stream, start or NEXT, credit, properties)
         self.by_number[number] = one
+        self._counts.consumers += 1
         connection.use(stream)
         if one.group is not None:
             stream.join_group(one.group, partition, one)
@@ -200,6 +202,7 @@ class Subscriptions(Actor):
         if self.by_number.get(one.number) is not one:
             return
         del self.by_number[one.number]
+        self._counts.consumers -= 1
         self._ready.pop(one, None)
         one.is_active = False
         one.stop_reading()
@@ -299,10 +302,12 @@ class Subscriptions(Actor):
         one.may_have_chunks = True
         one.credit -= len(chunks)
         committed = None if self.deliver_version == 1 else reader.next_offset + reader.lag - 1
+        consumed_before = one.consumed
         for chunk in chunks:
             one.consumed += int.from_bytes(chunk[4:8], "big")
             self._connection.send(responses.deliver_head(one.number, len(chunk), committed))
             self._connection.send(chunk)
+        self._counts.delivered += one.consumed - consumed_before
         self.go_on_with(one)
 
     # Single active consumers

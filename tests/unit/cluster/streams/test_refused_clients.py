@@ -3,10 +3,10 @@
 from itertools import count
 
 from leveret.cluster.quorum.client.commands import NodeSenders
-from leveret.cluster.quorum.client.group_client import Attach, GroupClient, Send
+from leveret.cluster.quorum.client.group_client import GroupClient, SendCommands, StartSession
 from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
-from leveret.cluster.streams.client.commands import Append, StreamSenders
+from leveret.cluster.streams.client.commands import PublishEntries, StreamSenders
 from leveret.cluster.streams.machine.effects import Applied
 from leveret.cluster.streams.machine.stream_machine import StreamMachine
 from leveret.cluster.streams.stream_machines import StreamGroupMachine
@@ -29,7 +29,7 @@ class Leader:
         self._index = count(1)
 
     def append(self, name, entries, entry_count=1):
-        append = Append(b"", self._hold)
+        append = PublishEntries(b"", self._hold)
         append.add([entries], len(entries), entry_count, entry_count, [])
         append.then(lambda is_stored: self.outcomes.setdefault(name, is_stored))
         self.client.add(append)
@@ -38,12 +38,12 @@ class Leader:
         """Pass on what both send until neither has anything to send."""
         while outputs := self.client.take_outputs():
             for output in outputs:
-                if isinstance(output, Attach):
+                if isinstance(output, StartSession):
                     self._tell(
                         self.machine.attach(output.sender, output.seen, output.received),
                         output.session,
                     )
-                elif isinstance(output, Send):
+                elif isinstance(output, SendCommands):
                     commands = self.machine.accepted(output.payloads)
                     for chunk in self.machine.entries(commands, 1_000, 1):
                         self.stored += filter(None, [entries_of(chunk, read_head(chunk))])

@@ -55,6 +55,7 @@ GAUGES = """
     queue_messages_unacked_ram queue_process_memory_bytes queues
     raft_entry_commit_latency_seconds raft_log_commit_index raft_log_last_applied_index
     raft_log_last_written_index raft_log_snapshot_index resident_memory_limit_bytes
+    stream_consumer_max_offset_lag stream_segments
     unreachable_cluster_peers_count vhost_status
 """
 UNTYPEDS = """
@@ -63,9 +64,9 @@ UNTYPEDS = """
 """
 LEFT_OUT = """
     erlang_gc_reclaimed_bytes_total erlang_net_ticktime_seconds erlang_processes_limit
-    erlang_processes_used stream_segments
+    erlang_processes_used
 """
-"""Families about Erlang's runtime, peers or streams only: see docs/operate/metrics.md."""
+"""Families about Erlang's runtime only: see docs/operate/metrics.md."""
 
 
 def all_families():
