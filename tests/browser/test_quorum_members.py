@@ -24,7 +24,7 @@ def opened_node(nodes):
 
 
 def test_replicas_of_a_stream_are_added_and_deleted(browser, nodes):
-    a, b, _ = nodes
+    a, b, c = nodes
     arguments = {"x-queue-type": "stream", "x-initial-cluster-size": 1}
     a.put("queues/%2F/log", {"durable": True, "arguments": arguments})
     a.publish("/", "log", "a message")
@@ -40,6 +40,9 @@ def test_replicas_of_a_stream_are_added_and_deleted(browser, nodes):
     browser.see(f"Replica on {a.name} deleted")
     (member,) = a.get("queues/%2F/log")["raft"]["members"]
     assert (member["node"], member["committed_offset"]) == (b.name, 0)
+    browser.choose("Add a replica on node", c.name, panel)
+    browser.press("Add replica", panel)
+    browser.see(f"Replica on {c.name} added")
 
 
 def test_the_members_are_shown_and_another_one_leads(browser, nodes):
@@ -61,6 +64,12 @@ def test_the_members_are_shown_and_another_one_leads(browser, nodes):
         lambda: "Nobody leads this queue: a majority" in browser.panel("Members").text,
         "the reason is shown",
     )
+    browser.go("queues", "/", "log")
+    panel = browser.panel("Replicas")
+    browser.see_in(panel, "Nobody leads this stream: a majority")
+    browser.see_in(panel, "node does not run")
+    browser.follow("Messages")
+    browser.see("a message")
     for node in (a, c):
         node.start(waits=False)
     for node in (a, c):
