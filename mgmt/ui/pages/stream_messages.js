@@ -25,7 +25,7 @@ export function streamMessages(vhost, name) {
 class Look {
   constructor(vhost, name) {
     this.where = `${path("stream", vhost, name)}/messages`;
-    this.found = h("div", {role: "status"});
+    this.found = h("div", {role: "status", class: "found"});
     this.steps = h("div", {class: "pager"});
     const asked = query();
     this.from = input("from", {value: asked.from ?? "first", required: true});
