@@ -48,18 +48,18 @@ async def _message_view(found: WindowMessage, truncate: int, give_way: GiveWay) 
     message = found.message
     header = message.header
     assert isinstance(header, ContentHeader)
-    properties = properties_to_json(header.properties)
-    if isinstance(properties, dict) and "headers" in properties:
-        # The broker has added this one.
-        published = {k: v for k, v in properties["headers"].items() if k != OFFSET_ARGUMENT}
-        properties = {**properties, "headers": published}
+    properties = dict(header.properties)
+    # The broker has added this one.
+    headers = {k: v for k, v in properties.pop("headers", {}).items() if k != OFFSET_ARGUMENT}
+    if headers:
+        properties["headers"] = headers
     payload, encoding = await encode_payload(message.body[:truncate], "auto", give_way)
     return {
         "offset": found.offset,
         "time_ms": found.time_ms,
         "exchange": text(message.address.exchange),
         "routing_key": text(message.address.routing_key),
-        "properties": properties,
+        "properties": properties_to_json(properties),
         "payload": payload,
         "payload_encoding": encoding,
         "payload_bytes": len(message.body),

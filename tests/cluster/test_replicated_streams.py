@@ -173,6 +173,7 @@ def test_what_any_node_shows_of_a_stream_with_one_member(cluster):
     assert shown["offset_lag_ms"] >= 0
     found = c.get("stream/%2F/shown/messages?offset=28")
     assert [one["payload"] for one in found["messages"]] == ["28", "29"]
+    assert found["messages"][0]["properties"] == []
     assert c.post("stream/%2F/shown/offsets", {"name": "app", "to": 20}).status == 200
     assert b.get("stream/%2F/shown/tracking")["offsets"] == {"app": 19}
 
