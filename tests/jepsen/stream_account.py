@@ -54,6 +54,27 @@ class Reading:
         return message
 
 
+class StoredOffset:
+    """The offset that a consumer stores under a name, which grows.
+
+    stored: the last one that another node has shown, so it is in the log. doubtful: those that may
+    still be on their way from a node that was lost; they may come after later ones.
+    """
+
+    def __init__(self, account: "StreamAccount", queue: str) -> None:
+        self.stored = 0
+        self.doubtful: set[int] = set()
+        self._account = account
+        self._queue = queue
+
+    def found(self, offset: int, node: str) -> None:
+        """A node has shown this one."""
+        if offset < self.stored and offset not in self.doubtful:
+            self._account.wrong.append(
+                f"{node} has the stored offset {offset} of {self._queue} after {self.stored}"
+            )
+
+
 class StreamAccount(Account):
     """What clients of streams saw. short: the streams whose retention removes messages.
 

@@ -2,7 +2,8 @@
 
 Beside the publishers of clients.py, each stream has a publisher with a name, which goes from node
 to node: it sends what was not confirmed again until it is, and deduplication stores it once.
-Readers begin again after some seconds: at the first or the next message, an offset, or a time.
+Readers begin again after some seconds: at the first or the next message, an offset, or a time. One
+stores its offset through one node, and looks at it through another.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from tests.jepsen.clients import (
     Clients,
     _close,
 )
-from tests.jepsen.stream_account import NAMED, Reading, StreamAccount
+from tests.jepsen.stream_account import NAMED, Reading, StoredOffset, StreamAccount
 from tests.jepsen.stream_protocol import LOST as STREAM_LOST
 from tests.jepsen.stream_protocol import StreamClient
 
@@ -31,7 +32,7 @@ READING_SECONDS, READING_MESSAGES = 8.0, 1500
 NAMED_PATIENCE_SECONDS = 1.5
 """After so long without a confirm, a named publisher sends again through another node."""
 PREFETCH = 100
-END = "end"
+END, READER = "end", "reader"
 FIRST = b"\0\1"
 
 
@@ -44,6 +45,7 @@ class StreamClients(Clients):
     ) -> None:  # fmt: skip
         super().__init__(urls, queues, account, seed, depth)
         self._streams = account
+        self._offsets: dict[str, StoredOffset] = {}
 
     def start(self) -> None:
         """Begin to publish and to read."""
@@ -51,6 +53,7 @@ class StreamClients(Clients):
         start = asyncio.get_running_loop().create_task
         for queue in self._queues:
             self._publishers.append(start(self._publish_named(queue)))
+            self._publishers.append(start(self._store_offsets(queue)))
             for node in self._urls:
                 self._consumers.append(start(self._read_chunks_on(node, queue)))
 
@@ -62,6 +65,8 @@ class StreamClients(Clients):
             if not isinstance(error, asyncio.CancelledError):
                 self._streams.wrong.append(f"a reader has failed: {error!r}")
         for queue in self._queues:
+            for node in self._urls:
+                await self._look_at_offset(node, queue)
             await self._publish_end(queue)
             readings = [
                 Reading(self._streams, queue, f"the last one at {one}") for one in self._urls
@@ -125,6 +130,46 @@ class StreamClients(Clients):
                 await channel.basic_publish(f"{message} ".encode(), routing_key=queue)
                 self._account.confirm(message, "", queue, time.monotonic())
                 await _close(connection)
+
+    # Stored offsets
+
+    async def _store_offsets(self, queue: str) -> None:
+        offset = self._offsets[queue] = StoredOffset(self._streams, queue)
+        number = 1
+        while self._is_publishing:
+            with contextlib.suppress(*STREAM_LOST):
+                await self._store(queue, offset, number)
+                number = offset.stored + 1
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _store(self, queue: str, offset: StoredOffset, number: int) -> None:
+        """Store an offset through one node until another one shows it, or for a while."""
+        storing, asked = self._chance.sample([*self._urls], 2)
+        is_first = number not in offset.doubtful
+        offset.doubtful.add(number)
+        async with (
+            StreamClient(self._host(storing)) as one, StreamClient(self._host(asked)) as other
+        ):  # fmt: skip
+            one.store_offset(queue, READER, number)
+            until_s = time.monotonic() + NAMED_PATIENCE_SECONDS
+            found = 0
+            while found != number and time.monotonic() < until_s:
+                found = await other.stored_offset(queue, READER)
+                offset.found(found, asked)
+                await asyncio.sleep(PUBLISH_SECONDS)
+        if found == number:
+            offset.stored = number
+            if is_first:
+                offset.doubtful.discard(number)
+
+    async def _look_at_offset(self, node: str, queue: str) -> None:
+        while True:
+            with contextlib.suppress(*STREAM_LOST):
+                async with StreamClient(self._host(node)) as client:
+                    found = await client.stored_offset(queue, READER)
+                    self._offsets[queue].found(found, node)
+                    return
+            await asyncio.sleep(RETRY_SECONDS)
 
     # Readers
 

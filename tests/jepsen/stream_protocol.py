@@ -18,7 +18,11 @@ LOST = (OSError, asyncio.IncompleteReadError, TimeoutError, ConnectionError)
 
 
 class Refused(ConnectionError):
-    """The node has refused a request, or a publish."""
+    """The node has refused a request, with this code, or a publish."""
+
+    def __init__(self, text: str, code: int = codes.OK) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class StreamClient:
@@ -57,7 +61,7 @@ class StreamClient:
                 break
         code = int.from_bytes(answer[4:6], "big")
         if code != codes.OK:
-            raise Refused(f"request {key} was answered with code {code}")
+            raise Refused(f"request {key} was answered with code {code}", code)
         return answer[6:]
 
     async def receive(self, patience_s: float = PATIENCE_SECONDS) -> tuple[int, bytes]:
@@ -88,6 +92,22 @@ class StreamClient:
             raise Refused(f"a frame {key} instead of a confirm")
         (count,) = struct.unpack_from(">I", body, 1)
         return struct.unpack_from(f">{count}Q", body, 5)
+
+    # Stored offsets
+
+    def store_offset(self, stream: str, name: str, offset: int) -> None:
+        """Store an offset under a name. There is no answer."""
+        self.send(codes.STORE_OFFSET, string(name) + string(stream) + struct.pack(">Q", offset))
+
+    async def stored_offset(self, stream: str, name: str) -> int:
+        """The offset that is stored under a name; 0 if there is none."""
+        try:
+            answer = await self.request(codes.QUERY_OFFSET, string(name) + string(stream))
+        except Refused as refused:
+            if refused.code == codes.NO_OFFSET:
+                return 0
+            raise
+        return int.from_bytes(answer[:8], "big")
 
     # Reading
 

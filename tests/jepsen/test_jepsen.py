@@ -6,7 +6,7 @@ import pytest
 
 from tests.cluster.namespaces import why_not
 from tests.jepsen.plan import IGNORE, PAUSE_IF_ALL_DOWN, PAUSE_MINORITY, plan
-from tests.jepsen.queue_kinds import MIRRORED, QUORUM
+from tests.jepsen.queue_kinds import MIRRORED, QUORUM, STREAM
 from tests.jepsen.run import Run, run
 
 WHY_NOT = why_not()
@@ -20,8 +20,14 @@ SECONDS = 20.0
         Run(1, PAUSE_MINORITY, 3, SECONDS, 1),
         Run(3, PAUSE_IF_ALL_DOWN, 3, SECONDS, 1),
         Run(2, IGNORE, 3, SECONDS, 1, QUORUM),
+        Run(4, IGNORE, 3, SECONDS, 1, STREAM),
     ],
-    ids=["mirrored, pause_minority", "mirrored, pause_if_all_down", "quorum, ignore"],
+    ids=[
+        "mirrored, pause_minority",
+        "mirrored, pause_if_all_down",
+        "quorum, ignore",
+        "stream, ignore",
+    ],
 )
 def test_nothing_that_was_confirmed_is_lost(tmp_path, wanted):
     lines = []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.jepsen.stream_account import Reading, StreamAccount
+from tests.jepsen.stream_account import Reading, StoredOffset, StreamAccount
 
 BODIES = [b"named>s#1 x", b"a>s#1 ", b"named>s#2 xy"]
 
@@ -76,3 +76,15 @@ def test_members_that_end_at_different_offsets(account):
 )
 def test_messages_stored_twice_or_in_another_order(account, bodies, problem):
     assert finish(account, bodies) == [problem]
+
+
+def test_a_stored_offset_that_was_lost_is_found():
+    account = StreamAccount()
+    offset = StoredOffset(account, "s")
+    offset.stored = 3
+    offset.doubtful.add(2)
+    for found in (3, 4, 2):
+        offset.found(found, "a")
+    assert account.wrong == []
+    offset.found(1, "b")
+    assert account.wrong == ["b has the stored offset 1 of s after 3"]
