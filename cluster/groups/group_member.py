@@ -349,7 +349,7 @@ class GroupMember:
             if own:
                 self._host.lead_effects(self, own)
         if self._is_serving:  # Else the queue has expired, and the member was removed.
-            self._plan_tick()
+            self.plan_tick()
 
     def installed(self, machine: GroupMachine, index: int) -> None:
         """A snapshot has replaced the log and the machine."""
@@ -453,7 +453,7 @@ class GroupMember:
         for node in self.watchers:
             self._tell_leads(node)
         self._host.members_changed(self)
-        self._plan_tick()
+        self.plan_tick()
 
     def _tell_leads(self, node: str) -> None:
         self._host.send_item(node, Leads(self.group, self._serving_term))  # GMB3
@@ -517,14 +517,13 @@ class GroupMember:
             self._timed_index = self.raft.state.log.last_index
             self._timed_s = self._host.wall_time_s()
 
-    def _plan_tick(self) -> None:
+    def plan_tick(self) -> None:
+        """Have the leader tick when its machine asks for it."""
         self._tick.plan(self.machine.tick_at_ms(), self.wake)
 
     def wake(self, now_ms: int) -> None:
         """Called at a time that was asked for."""
-        if self.damage:
-            return
-        if self.raft.is_to_stand(now_ms) and not self._host.may_stand(self):
+        if self.damage or (self.raft.is_to_stand(now_ms) and not self._host.may_stand(self)):
             return
         try:
             if self._tick.is_due(now_ms):

@@ -128,7 +128,7 @@ class Groups:
         self._shared = SharedGroups()
         self._awaited = AwaitedGroups()
         self._marked: deque[GroupMember] = deque()
-        self._is_scheduled = self._is_closed = False
+        self._is_scheduled = self._is_closed = self.holds_ticks = False
         self.call_soon: Callable[[Callable[[], None]], object] = self._loop.call_soon
         self._outgoing: dict[str, list[bytes]] = {}
         self._outgoing_bytes: dict[str, int] = {}

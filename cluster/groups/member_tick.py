@@ -5,7 +5,9 @@ from typing import Protocol
 
 
 class Times(Protocol):
-    """The times of a node."""
+    """The times of a node. holds_ticks: no member ticks for now."""
+
+    holds_ticks: bool
 
     def now_ms(self) -> int:
         """A time that never goes backwards."""
@@ -34,10 +36,10 @@ class MemberTick:
 
     def plan(self, at_ms: int, wake: Callable[[int], object]) -> None:
         """Have the member woken at a time of the wall clock, or earlier; 0: not at all."""
-        if not at_ms:
+        times = self._times
+        if not at_ms or times.holds_ticks:
             self.cancel()
             return
-        times = self._times
         now_ms = times.now_ms()
         due_ms = now_ms + max(1, at_ms - times.wall_ms())
         if not now_ms < self._wakes_ms <= due_ms:

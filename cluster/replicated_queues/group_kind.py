@@ -230,6 +230,10 @@ class GroupKind(ReplicatedKind, Generic[Q]):
     def restored(self) -> None:
         """The queues that a restart has found are restored."""
         self._own_members.restored()
+        self.groups.holds_ticks = False
+        for member in self.groups.members.values():
+            if member.is_serving:
+                member.plan_tick()
 
     def has_declarations(self) -> None:
         """The node has all declarations: remove the members of queues that are not declared."""

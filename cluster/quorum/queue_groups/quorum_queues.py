@@ -68,6 +68,8 @@ class QuorumQueues(GroupKind[DeclaredGroup]):
             services.config.cluster.membership_reconciliation, services.clock, self, self.membership
         )
         groups.leads = self._lead
+        # What expires dies by the options of its queue, which are not known before.
+        groups.holds_ticks = True
         groups.begin()
         self.factory = QuorumFactory(node, self, self)
         self._addresses = node.addresses

@@ -9,6 +9,9 @@ their storage ids and get records, in one transaction. Then their stored message
 a crash before the transaction, the groups are made again from the beginning; after it, the store
 removes the rest like the messages of deleted queues.
 
+All entries have the time at which this began: what has expired since then dies when its queue is
+declared, by the options that this has.
+
 Each node also writes the records of the queues on other nodes, and a node in no cluster that has
 another name than before writes this name: a record keeps the names of members.
 """
@@ -51,8 +54,6 @@ from leveret.storage.metadata.metadata_rows import Definitions, QueueRow
 from leveret.storage.store.store import Store
 
 QUEUES_AT_ONCE = 500
-LIFE_MS_MIN = 60_000
-"""The shortest time to live: what happens afterwards is known once the queue is declared."""
 READ_BYTES = 1024 * 1024
 """The messages of one read become a few entries, which are on disk before the next read."""
 
@@ -98,7 +99,7 @@ class TakingOver:
         self._groups = groups
         self._store = store
         self._metadata = metadata
-        self._clock = clock
+        self._now_ms, self._wall_ms = clock.now_ms(), groups.wall_ms()
         self._count = 0
 
     async def run(self, definitions: Definitions, is_alone: bool) -> Definitions:
@@ -185,13 +186,12 @@ class TakingOver:
 
     def _entries(self, messages: Sequence[OlderMessage]) -> Iterator[bytes]:
         """Entries with these messages, in order: one for those that go to the same place."""
-        now_ms = self._clock.now_ms()
         for (returns, place), alike in groupby(messages, lambda one: (one.returns, one.place)):
             taken = list(alike)
             runs = [
                 EnqueuedRun(
                     1, len(one.message.body),
-                    max(LIFE_MS_MIN, one.expires_at_ms - now_ms)
+                    max(1, one.expires_at_ms - self._now_ms)
                     if one.expires_at_ms
                     else NO_LIMIT,
                     DEFAULT_PRIORITY if (own := one.message.header.priority) is None else own,
@@ -201,4 +201,4 @@ class TakingOver:
             head = encode_command(TakeOver(runs_of(runs), returns, place))
             writer = RunWriter(head, is_kept=True)
             data = b"".join(writer.publish([one.message for one in taken]))
-            yield entry_of(data, self._groups.wall_ms())
+            yield entry_of(data, self._wall_ms)

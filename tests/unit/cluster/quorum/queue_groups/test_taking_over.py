@@ -1,5 +1,7 @@
 """The first start with groups takes over what versions without groups stored, and after crashes."""
 
+from contextlib import suppress
+
 import pytest
 
 from leveret.broker.amqp.content import encode_address
@@ -11,7 +13,7 @@ from leveret.broker.declarations.values import PutQueue
 from leveret.broker.registry.stored import declarations
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.queue_groups.older_messages import DEATH, LETTERS_LEVEL, RETURNS
-from leveret.cluster.quorum.queue_groups.taking_over import LIFE_MS_MIN, TakingOver
+from leveret.cluster.quorum.queue_groups.taking_over import TakingOver
 from leveret.cluster.replicated_queues.membership_record import decode_record
 from leveret.storage.messages.message import Address, Message
 from leveret.storage.messages.message_run import run_of
@@ -116,8 +118,45 @@ async def test_a_message_that_has_expired_becomes_a_dead_letter(tmp_path):
     async with StoredBroker(tmp_path, virtual_clock=True) as node:
         queue = node.broker.services.vhosts["/"].queues["q"]
         await until(lambda: queue.own_counts() is not None)
-        node.advance(LIFE_MS_MIN / 1000)
+        node.advance(0.001)
         await until(lambda: queue.own_counts().dlx == 1)
+
+
+@pytest.mark.parametrize("crashes", [False, True], ids=["", "and is cut off at its end"])
+async def test_a_message_that_expires_while_it_is_taken_over_becomes_a_dead_letter(
+    tmp_path, monkeypatch, crashes
+):
+    """It takes a quarter of an hour."""
+    await stored(tmp_path, KEEPS_LETTERS, [message(b"1"), message(b"2")], expires_at_ms=1)
+    with monkeypatch.context() as patched:
+        node = StoredBroker(tmp_path, virtual_clock=True)
+        delete, read = TakingOver._delete, TakingOver._read
+
+        async def read_slowly(*parts):
+            await read(*parts)
+            node._clock.advance(450)
+
+        async def delete_slowly(*parts):
+            node._clock.advance(450)
+            if crashes:
+                raise Crash
+            await delete(*parts)
+
+        patched.setattr(TakingOver, "_read", read_slowly)
+        patched.setattr(TakingOver, "_delete", delete_slowly)
+        with suppress(Crash):
+            async with node:
+                await until_letters(node, 2)
+    node = StoredBroker(tmp_path, virtual_clock=True)
+    async with node:
+        await until_letters(node, 2)
+
+
+async def until_letters(node, count):
+    queue = node.broker.services.vhosts["/"].queues["q"]
+    await until(lambda: queue.own_counts() is not None)
+    node.advance(0.001)
+    await until(lambda: queue.own_counts().dlx == count)
 
 
 async def test_a_crash_before_the_rows_are_changed_begins_again(tmp_path, monkeypatch):
