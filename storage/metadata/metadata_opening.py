@@ -21,6 +21,8 @@ FILE_MODE = 0o640
 CHECK_SURROUNDINGS = (
     "check that the file and its directory may be written and that the disk has room"
 )
+LOG_BYTES_KEPT = 16 * 1024 * 1024
+"""SQLite's log is cut to this size when it restarts: changes may write to it while it is moved."""
 _NEW_FILE_BYTES_MAX = 4096
 """The size of a file without tables: one page. A longer file without tables is damaged."""
 
@@ -113,6 +115,8 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
+        # SQLite's log keeps its size when it restarts, and it is long after many changes.
+        connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES_KEPT}")
     except BaseException:
         connection.close()
         raise

@@ -12,6 +12,7 @@ from tests.protocol.raw_client import method_bytes, publish_bytes
 
 TEXT, NUMBER = "S", "I"
 QUORUM = {"x-queue-type": (TEXT, "quorum")}
+STREAM = {"x-queue-type": (TEXT, "stream")}
 LETTERS = {"x-dead-letter-exchange": (TEXT, ""), "x-dead-letter-routing-key": (TEXT, "letters")}
 DELETING = {"if_unused": False, "if_empty": False, "nowait": False}
 AT_ONCE = 50
@@ -50,6 +51,20 @@ def queue(arguments, n, *, durable=False, auto_delete=False, exclusive=False):
         method(commands.Basic.Cancel, consumer_tag=name, nowait=False),
         # The last consumer of an auto-delete queue takes it along.
         b"" if auto_delete else method(commands.Queue.Delete, queue=name, **DELETING),
+    ))  # fmt: skip
+
+
+def stream(n):
+    """Declare a stream, publish to it, consume, delete it."""
+    name = f"s{n}"
+    return b"".join((
+        method(commands.Queue.Declare, queue=name, arguments=STREAM, durable=True),
+        method(commands.Basic.Qos, prefetch_count=10),
+        publish_bytes(1, name, b"message", delivery_mode=2) * 3,
+        method(commands.Basic.Consume, queue=name, consumer_tag=name),
+        publish_bytes(1, name, b"message", delivery_mode=2),
+        method(commands.Basic.Cancel, consumer_tag=name, nowait=False),
+        method(commands.Queue.Delete, queue=name, **DELETING),
     ))  # fmt: skip
 
 
@@ -142,6 +157,7 @@ QUEUE_KINDS = {
         for name, (arguments, flags) in QUEUES.items()
     },
     "queues: temporary": in_parts(temporary_queue),
+    "queues: stream": in_parts(stream),
 }
 EXCHANGE_KINDS = {
     **{f"exchanges: {kind}": in_parts(partial(exchange, kind)) for kind in EXCHANGES},

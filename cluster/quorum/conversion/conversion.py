@@ -186,6 +186,7 @@ class Conversion:
         for node in self._others:
             asked = rpc.ask(node, KEEP, keeping, KEEP_SECONDS_MAX, SILENCE_SECONDS_MAX)
             self._keeping[node] = asyncio.ensure_future(asked)
+            self._keeping[node].add_done_callback(_kept)
         fences = [rpc.ask(node, FENCE, text, HOLD_SECONDS_MAX) for node in self._others]
         answers = await asyncio.gather(*fences, return_exceptions=True)
         self._check_nodes()
@@ -273,3 +274,9 @@ class Conversion:
 
     def _is_replaced_by(self, successor: QueueClient) -> bool:
         return self._vhost.queues.get(self._queue.name) is successor
+
+
+def _kept(keeping: asyncio.Task[bytes]) -> None:
+    """A node has ended its hold: after the conversion only this looks at the outcome."""
+    if not keeping.cancelled() and (error := keeping.exception()) is not None:
+        logger.debug("a node has not said that its hold has ended: %s", error)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from leveret.storage.metadata import metadata_opening
 from leveret.storage.metadata.metadata import Metadata, MetadataError, NoMetadata, SqliteMetadata
 from leveret.storage.metadata.metadata_rows import (
     BindingRow,
@@ -280,6 +281,22 @@ class TestCheckpoints:
             self.checkpoint_in_a_thread(metadata)
             sizes.append(log.stat().st_size)
         assert sizes[1] == sizes[2]
+
+    def test_a_long_log_is_cut_after_a_checkpoint(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(metadata_opening, "LOG_BYTES_KEPT", 100_000)
+        metadata = SqliteMetadata(path)
+        metadata.load()
+        log = path.with_name(path.name + "-wal")
+        for number in range(100):
+            metadata.put_queue(queue(f"q{number}"))
+        assert log.stat().st_size > 400_000
+        self.checkpoint_in_a_thread(metadata)
+        metadata.put_queue(queue("after"))
+        assert log.stat().st_size == 100_000
+        assert len(metadata.load().queues) == 101
+        metadata.close()
 
     def test_a_batch_that_is_open_does_not_hold_it_up(
         self, metadata: SqliteMetadata, path: Path
