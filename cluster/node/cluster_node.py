@@ -64,8 +64,6 @@ from leveret.cluster.partitions import configured_rules
 from leveret.cluster.partitions.leftovers.keeping import Keeping
 from leveret.cluster.partitions.suspension import Suspension
 from leveret.cluster.placement.replicated_kind import ReplicatedKinds
-from leveret.cluster.quorum.client.commands import NodeSenders
-from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
 from leveret.cluster.quorum.conversion.conversions import Conversions
 from leveret.cluster.quorum.conversion.held_factory import HeldFactory
 from leveret.cluster.quorum.conversion.node_holds import NodeHolds
@@ -73,6 +71,8 @@ from leveret.cluster.quorum.conversion.parts import Parts
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.cluster.remote_queues.placed_factory import serve_placed
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
+from leveret.cluster.replicated_queues.client.own_node import OwnNode
+from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
 from leveret.cluster.rpc.direct_replies import RemoteReplies
 from leveret.cluster.rpc.rpc import Rpc
 from leveret.cluster.startup import next_start
@@ -252,7 +252,7 @@ class ClusterNode(LogListener):
         assert store is not None, "a node with links has a data directory"
         queues = self._queues
         node = OwnNode(
-            queues.node, NodeSenders(queues.node, queues.incarnation), queues.addresses,
+            queues.node, SenderNumbers(queues.node, queues.incarnation), queues.addresses,
             queues.untaken, self._services.counts.given_by_quorum_queues,
             not self._services.config.is_as_rabbitmq_4,
         )  # fmt: skip

@@ -13,9 +13,9 @@ from leveret.cluster.links.incarnation import next_incarnation
 from leveret.cluster.links.services import Service
 from leveret.cluster.node.replicated_kinds import NodeParts, serve_kinds
 from leveret.cluster.placement.replicated_kind import ReplicatedKinds
-from leveret.cluster.quorum.client.commands import NodeSenders
-from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.cluster.replicated_queues.client.own_node import OwnNode
+from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
 from leveret.cluster.replicated_queues.known_runs import KnownRuns
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.metadata.metadata_rows import Definitions
@@ -76,7 +76,7 @@ class LoneNode:
         else:
             incarnation = next_incarnation(self._data_dir, now_s)
         node = OwnNode(
-            self._name, NodeSenders(self._name, incarnation), Addresses(),
+            self._name, SenderNumbers(self._name, incarnation), Addresses(),
             UntakenBytes(services.flow.set_nodes_behind), services.counts.given_by_quorum_queues,
             not services.config.is_as_rabbitmq_4,
         )  # fmt: skip

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from leveret.broker.services.services import Services
 from leveret.cluster.links.services import ServiceRegistry
 from leveret.cluster.placement.replicated_kind import ReplicatedKind, ReplicatedKinds
-from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
+from leveret.cluster.replicated_queues.client.own_node import OwnNode
 from leveret.cluster.replicated_queues.cluster_state import ClusterState
 from leveret.cluster.streams.stream_queues import StreamQueues
 from leveret.storage.metadata.metadata_rows import Definitions

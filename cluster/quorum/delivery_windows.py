@@ -25,7 +25,7 @@ from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.runs import MESSAGE_BYTES, Run
 
 WINDOW_BYTES: Final = 4 * 1024 * 1024
-"""As much as publishers may have under way for a queue (client/unapplied_hold.py)."""
+"""As much as publishers may have under way for a queue (unapplied_hold.py)."""
 PART_BYTES: Final = 256 * 1024
 """About the size of the largest `Deliver`."""
 

@@ -14,7 +14,8 @@ from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.group_service import GroupService
-from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
+from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
+from leveret.cluster.replicated_queues.client.own_node import OwnNode
 from leveret.cluster.replicated_queues.group_factory import GroupFactory, GroupsOfKind, Nodes
 from leveret.cluster.replicated_queues.membership_record import MembersRecord
 

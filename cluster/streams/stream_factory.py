@@ -7,7 +7,7 @@ from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.stream_kind import STREAM_QUEUE, STREAM_QUEUE_OF_4
 from leveret.broker.runtime.pending import Answer
-from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
+from leveret.cluster.replicated_queues.client.own_node import OwnNode
 from leveret.cluster.replicated_queues.group_factory import GroupFactory, GroupsOfKind, Nodes
 from leveret.cluster.replicated_queues.membership_record import MembersRecord
 from leveret.cluster.streams.client.stream_group import StreamGroup

@@ -18,7 +18,7 @@ from leveret.broker.services.services import Services
 from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.groups.groups import Groups
 from leveret.cluster.links.services import STREAMS_SERVICE, ServiceRegistry
-from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
+from leveret.cluster.replicated_queues.client.own_node import OwnNode
 from leveret.cluster.replicated_queues.cluster_state import ClusterState
 from leveret.cluster.replicated_queues.group_kind import GroupKind
 from leveret.cluster.replicated_queues.membership_record import MembersRecord

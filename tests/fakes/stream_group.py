@@ -7,9 +7,9 @@ of other nodes have no member, and ask that of the first one.
 from leveret.broker.queues.contract.publication import publication_of
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.pending import Answer
-from leveret.cluster.quorum.client.commands import NodeSenders
-from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.cluster.replicated_queues.client.own_node import OwnNode
+from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
 from leveret.cluster.streams.client.stream_queue_client import StreamQueueClient
 from leveret.cluster.streams.machine.chunk_making import ChunkMaker
 from leveret.cluster.streams.machine.commands import decode_command
@@ -191,7 +191,7 @@ class StreamUse:
     def _client(self, group, node):
         specification = specified({"x-queue-type": ("S", "stream")}, durable=True)
         own = OwnNode(
-            node, NodeSenders(node, INCARNATION), Addresses(), UntakenBytes(self.behind.append),
+            node, SenderNumbers(node, INCARNATION), Addresses(), UntakenBytes(self.behind.append),
             self.given, shows_zero=self.is_as_3,
         )  # fmt: skip
         group.client = StreamQueueClient(self.vhost, specification, own, group)

@@ -7,14 +7,8 @@ texts, such as b"a17", so that each one can be followed through everything.
 from itertools import count
 
 from leveret.cluster.groups.uses import GroupUse
-from leveret.cluster.quorum.client.command import NumberedCommand
+from leveret.cluster.quorum.client.consuming_client import ConsumerCommand, ConsumingClient
 from leveret.cluster.quorum.client.delivered_run import DeliveredRun
-from leveret.cluster.quorum.client.group_client import (
-    ConsumerCommand,
-    GroupClient,
-    SendCommands,
-    StartSession,
-)
 from leveret.cluster.quorum.machine.commands import (
     NO_LIMIT,
     Cancel,
@@ -32,6 +26,8 @@ from leveret.cluster.quorum.machine.commands import (
     runs_of,
 )
 from leveret.cluster.quorum.machine.effects import Outcome
+from leveret.cluster.replicated_queues.client.group_client import SendCommands, StartSession
+from leveret.cluster.replicated_queues.client.numbered_command import NumberedCommand
 from tests.sim.raft_world import GROUP
 
 
@@ -180,7 +176,7 @@ class User:
     def __init__(self, name, incarnation, senders, books, host, numbers=None):
         self.name, self.incarnation, self.books = name, incarnation, books
         self._senders = senders
-        self.client = GroupClient(self)
+        self.client = ConsumingClient(self)
         self.consumers = []
         self.waiting = 0
         self.use = GroupUse(host, None, GROUP, list(host.nodes), self)

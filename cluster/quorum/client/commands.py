@@ -4,17 +4,13 @@ Consumers and basic.get are in consumers.py.
 """
 
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from typing import Final
 
 from mypy_extensions import i64
 
 from leveret.broker.queues.contract.publication import Publication, Publisher
-from leveret.cluster.quorum.client.command import NumberedCommand
-from leveret.cluster.quorum.client.group_client import ConsumerCommand
+from leveret.cluster.quorum.client.consuming_client import ConsumerCommand
 from leveret.cluster.quorum.client.holders import Holder
-from leveret.cluster.quorum.client.timed_request import TimedRequest
-from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
 from leveret.cluster.quorum.machine.commands import (
     Cancel,
     Discard,
@@ -27,6 +23,10 @@ from leveret.cluster.quorum.machine.commands import (
 )
 from leveret.cluster.quorum.machine.effects import Result
 from leveret.cluster.remote_queues.message_runs import RunWriter
+from leveret.cluster.replicated_queues.client.numbered_command import NumberedCommand
+from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
+from leveret.cluster.replicated_queues.client.timed_request import TimedRequest
+from leveret.cluster.replicated_queues.client.unapplied_hold import UnappliedHold
 from leveret.storage.messages.message import Message
 
 SETTLE: Final = 1
@@ -39,8 +39,6 @@ were not handed to the client.
 """
 DEFAULT_PRIORITY: Final = 4
 """The priority of messages that have none."""
-NODE_BITS: Final = 10
-"""Bits of the node's name in the number of a sender."""
 MESSAGE_BYTES: Final = 100
 """About how much memory a message takes, beside its body, until it is applied."""
 
@@ -64,29 +62,21 @@ class JoinGroup(NumberedCommand):
         return False
 
 
-class NodeSenders:
-    """Numbers the senders of all clients of queues on a node, so that no two have the same number,
-    even if a queue's client is created again. node, incarnation: of this node.
-    """
+class QuorumSenders:
+    """The senders of a node's client of a quorum queue."""
 
-    __slots__ = ("_incarnation", "_node", "_number")
+    __slots__ = ("_numbers",)
 
-    def __init__(self, node: str, incarnation: int) -> None:
-        self._node = node
-        self._incarnation = incarnation
-        # A node starts at most once in a microsecond, but other nodes may start in the same one.
-        digest = blake2b(node.encode("utf-8", "surrogateescape"), digest_size=2).digest()
-        own = int.from_bytes(digest) & ((1 << NODE_BITS) - 1)
-        self._number = incarnation << NODE_BITS | own
+    def __init__(self, numbers: SenderNumbers) -> None:
+        self._numbers = numbers
 
     def next_number(self) -> int:
         """The number of the next sender."""
-        self._number += 1 << NODE_BITS
-        return self._number
+        return self._numbers.next_number()
 
     def join(self) -> JoinGroup:
         """The first command of a sender."""
-        return JoinGroup(self._node, self._incarnation)
+        return JoinGroup(self._numbers.node, self._numbers.incarnation)
 
 
 class HeldRun:

@@ -15,16 +15,16 @@ from leveret.broker.amqp.json_form import text
 from leveret.broker.queues.contract.queue_client import Consumer, Got
 from leveret.broker.queues.contract.status import UP, ConsumerFigures
 from leveret.broker.runtime.counts import MessageCounts
+from leveret.cluster.quorum.client.consuming_client import ConsumerCommand
 from leveret.cluster.quorum.client.delivered_run import DeliveredRun
 from leveret.cluster.quorum.client.delivery_reader import DeliveryReader
-from leveret.cluster.quorum.client.group_client import ConsumerCommand
 from leveret.cluster.quorum.client.holders import POSITION_BITS, Holder
-from leveret.cluster.quorum.client.timed_request import TimedRequest
 from leveret.cluster.quorum.machine.commands import NO_LIMIT, Checkout, Get, encode_command
 from leveret.cluster.quorum.machine.effects import Outcome, Result
 from leveret.cluster.quorum.machine.runs import MESSAGE_BYTES
 from leveret.cluster.remote_queues import queue_frames
 from leveret.cluster.remote_queues.message_runs import RunError
+from leveret.cluster.replicated_queues.client.timed_request import TimedRequest
 from leveret.storage.messages.message import Entry
 
 CREDIT_MAX: Final = 2000

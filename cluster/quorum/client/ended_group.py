@@ -1,7 +1,7 @@
-"""Takes the place of the group, and of the figures, of a queue that has ended.
+"""Takes the place of the group of a queue that has ended.
 
-Without it, the queue, its service and its figures would refer to each other, and only a full
-garbage collection would free them.
+Without it, the queue and its service would refer to each other, and only a full garbage collection
+would free them.
 """
 
 from collections.abc import Mapping
@@ -15,20 +15,13 @@ from leveret.broker.queues.contract.status import CoarseCounts
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.group_service import TakesCounts
 from leveret.cluster.remote_queues.queue_frames import FullFigures
-from leveret.cluster.remote_queues.remote_figures import RemoteFigures
-
-_GONE: Final = "the queue is deleted, or its node stops"
+from leveret.cluster.replicated_queues.client.ended_figures import GONE
 
 
 class EndedGroup:
-    """A `GroupService`, and a `FiguredQueue` (remote_figures.py), of a queue that has ended."""
+    """A `GroupService` of a queue that has ended."""
 
-    is_away = True
     is_new = False
-
-    def now_ms(self) -> int:
-        """A time; it does not advance."""
-        return 0
 
     def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
         """Do nothing."""
@@ -41,13 +34,13 @@ class EndedGroup:
 
     def ask_length(self, answer: Answer[QueueLength]) -> None:
         """Refuse the request: the group is gone."""
-        answer.refuse(internal_error(_GONE))
+        answer.refuse(internal_error(GONE))
 
     def ask_status(self, answer: Answer[FullFigures]) -> None:
         """Refuse the request: the group is gone."""
-        answer.refuse(internal_error(_GONE))
+        answer.refuse(internal_error(GONE))
 
-    def want_counts(self, figures: TakesCounts | None = None) -> None:
+    def want_counts(self, figures: TakesCounts) -> None:
         """Do nothing."""
 
     def own_counts(self) -> CoarseCounts | None:
@@ -69,4 +62,3 @@ class EndedGroup:
 
 
 ENDED_GROUP: Final = EndedGroup()
-ENDED_FIGURES: Final = RemoteFigures(ENDED_GROUP)

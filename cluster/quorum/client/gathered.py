@@ -10,9 +10,9 @@ from typing import Final
 
 from leveret.broker.queues.contract.publication import Publication
 from leveret.cluster.quorum.client.commands import SETTLE, PublishRuns, SettleHeld
-from leveret.cluster.quorum.client.group_client import GroupClient
+from leveret.cluster.quorum.client.consuming_client import ConsumingClient
 from leveret.cluster.quorum.client.holders import Settlement
-from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
+from leveret.cluster.replicated_queues.client.unapplied_hold import UnappliedHold
 from leveret.storage.messages.message import Entry
 
 PUBLISH_BYTES_MAX: Final = 512 * 1024
@@ -24,7 +24,7 @@ class Gathered:
 
     __slots__ = ("_action", "_group", "_hold", "_publish", "_settlement")
 
-    def __init__(self, group: GroupClient, hold: UnappliedHold) -> None:
+    def __init__(self, group: ConsumingClient, hold: UnappliedHold) -> None:
         self._group = group
         self._hold = hold
         self._publish: PublishRuns | None = None

@@ -11,7 +11,7 @@ from leveret.broker.amqp.errors import Fault
 from leveret.broker.queues.contract.queue_client import QueueLength
 from leveret.broker.runtime.clock import Clock, Timer
 from leveret.broker.runtime.pending import Answer
-from leveret.cluster.quorum.client.group_client import GroupClient
+from leveret.cluster.quorum.client.consuming_client import ConsumingClient
 from leveret.cluster.quorum.client.group_service import GroupService
 
 NO_LENGTH = QueueLength(0, 0)
@@ -43,7 +43,7 @@ class LengthRequests:
 
     __slots__ = ("_clock", "_group", "_known", "waiting")
 
-    def __init__(self, group: GroupClient, clock: Clock, is_new: bool) -> None:
+    def __init__(self, group: ConsumingClient, clock: Clock, is_new: bool) -> None:
         """is_new: the queue has no messages yet. After a restart, no numbers are known."""
         self.waiting: list[LengthRequest] = []
         self._group = group

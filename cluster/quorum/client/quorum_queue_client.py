@@ -16,7 +16,7 @@ QC2. Each run of a publisher is confirmed or refused, once (Q2; commands.py).
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from leveret.broker.amqp.errors import (
     ConnectionFault,
@@ -41,11 +41,9 @@ from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.contract.status import CoarseCounts, QueueFigures
-from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor
-from leveret.cluster.quorum.client.command import NumberedCommand
 from leveret.cluster.quorum.client.commands import (
     DISCARD,
     RETURN,
@@ -53,55 +51,35 @@ from leveret.cluster.quorum.client.commands import (
     RETURN_UNSEEN,
     SETTLE,
     CancelConsumer,
-    NodeSenders,
     PurgeQueue,
+    QuorumSenders,
 )
 from leveret.cluster.quorum.client.consumers import ClientConsumer, TakenMessage
-from leveret.cluster.quorum.client.delivery_reader import DeliveryReader
-from leveret.cluster.quorum.client.ended_group import ENDED_FIGURES, ENDED_GROUP
-from leveret.cluster.quorum.client.gathered import Gathered
-from leveret.cluster.quorum.client.group_client import (
+from leveret.cluster.quorum.client.consuming_client import (
     ConsumerCommand,
-    GroupClient,
-    SendCommands,
-    StartSession,
+    ConsumingClient,
     TellDeliveredBytes,
 )
+from leveret.cluster.quorum.client.delivery_reader import DeliveryReader
+from leveret.cluster.quorum.client.ended_group import ENDED_GROUP
+from leveret.cluster.quorum.client.gathered import Gathered
 from leveret.cluster.quorum.client.group_service import GroupService
 from leveret.cluster.quorum.client.holders import POSITION_MASK
 from leveret.cluster.quorum.client.led_figures import LedFigures
 from leveret.cluster.quorum.client.length_requests import LengthRequests
-from leveret.cluster.quorum.client.timed_request import TimedRequest
 from leveret.cluster.quorum.client.told_effects import tell
-from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
 from leveret.cluster.quorum.machine.effects import Effect
 from leveret.cluster.remote_queues.queue_frames import FullFigures
 from leveret.cluster.remote_queues.remote_figures import RemoteFigures
-from leveret.cluster.remote_queues.remote_hold import UntakenBytes
-from leveret.storage.messages.addresses import Addresses
+from leveret.cluster.replicated_queues.client.ended_figures import ENDED_FIGURES
+from leveret.cluster.replicated_queues.client.group_client import SendCommands, StartSession
+from leveret.cluster.replicated_queues.client.numbered_command import NumberedCommand
+from leveret.cluster.replicated_queues.client.own_node import BEGIN_MS, OwnNode
+from leveret.cluster.replicated_queues.client.timed_request import TimedRequest
+from leveret.cluster.replicated_queues.client.unapplied_hold import UnappliedHold
 from leveret.storage.messages.message import Entry
 
 logger = logging.getLogger("leveret.cluster")
-
-BEGIN_MS = 5000
-"""RabbitMQ's `START_CLUSTER_TIMEOUT`."""
-
-
-class OwnNode(NamedTuple):
-    """What all clients of a node's replicated queues of a kind share.
-
-    senders: numbers their senders. addresses: shared by all messages that are read. untaken: the
-    bytes that queues have not taken yet. given: counts the messages that clients of this node got
-    from such queues, wherever these are led. shows_zero: whether basic.get shows a delivery count
-    of 0, as before RabbitMQ 4.
-    """
-
-    name: str
-    senders: NodeSenders
-    addresses: Addresses
-    untaken: UntakenBytes
-    given: MessageCounts
-    shows_zero: bool = True
 
 
 class QuorumQueueClient(Actor):
@@ -181,7 +159,7 @@ class QuorumQueueClient(Actor):
         self.figures: QueueFigures = LedFigures(self)
         self.reader = DeliveryReader(node.addresses)
         self._hold = UnappliedHold(node.untaken)
-        self._group = GroupClient(node.senders)
+        self._group = ConsumingClient(QuorumSenders(node.senders))
         self._gathered = Gathered(self._group, self._hold)
         self._consumers: dict[Consumer, ClientConsumer] = {}
         self._credited: dict[ClientConsumer, None] = {}

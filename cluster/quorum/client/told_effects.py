@@ -5,8 +5,8 @@ Deliveries come together with the log entries that contain the messages.
 
 from collections.abc import Iterable, Mapping
 
+from leveret.cluster.quorum.client.consuming_client import ConsumingClient
 from leveret.cluster.quorum.client.delivered_run import DeliveredRun
-from leveret.cluster.quorum.client.group_client import GroupClient
 from leveret.cluster.quorum.machine.commands import messages_at
 from leveret.cluster.quorum.machine.effects import (
     Applied,
@@ -23,7 +23,7 @@ from leveret.cluster.quorum.machine.runs import Run
 
 
 def tell(
-    client: GroupClient, session: int, effects: Iterable[Effect], entries: Mapping[int, bytes]
+    client: ConsumingClient, session: int, effects: Iterable[Effect], entries: Mapping[int, bytes]
 ) -> None:
     """Pass to a client the effects that are for its sender.
 

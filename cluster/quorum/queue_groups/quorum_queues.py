@@ -19,7 +19,7 @@ from leveret.cluster.groups.group_storage import GroupStorage
 from leveret.cluster.groups.groups import Groups
 from leveret.cluster.links.services import ServiceRegistry
 from leveret.cluster.quorum.client.group_service import GroupService
-from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
+from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.cluster.quorum.group_sizes import group_size, target_size
 from leveret.cluster.quorum.machine.effects import Expired
 from leveret.cluster.quorum.machine.peeking import peek
@@ -34,6 +34,7 @@ from leveret.cluster.quorum.queue_groups.node_states import node_commands
 from leveret.cluster.quorum.queue_groups.taking_over import TakingOver
 from leveret.cluster.quorum.queue_machines import QueueMachines
 from leveret.cluster.quorum.quorum_factory import QuorumFactory
+from leveret.cluster.replicated_queues.client.own_node import OwnNode
 from leveret.cluster.replicated_queues.cluster_state import ClusterState
 from leveret.cluster.replicated_queues.group_kind import GroupKind
 from leveret.cluster.replicated_queues.membership_record import MembersRecord

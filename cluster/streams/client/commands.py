@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from leveret.broker.queues.contract.publication import Publisher
-from leveret.cluster.quorum.client.command import NumberedCommand
-from leveret.cluster.quorum.client.commands import NodeSenders
-from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
+from leveret.cluster.replicated_queues.client.numbered_command import NumberedCommand
+from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
+from leveret.cluster.replicated_queues.client.unapplied_hold import UnappliedHold
 from leveret.cluster.streams.machine import commands
 
 ENTRY_BYTES: Final = 100
@@ -38,21 +38,20 @@ class JoinStream(NumberedCommand):
 
 
 class StreamSenders:
-    """The senders of a node's clients of streams. node: this one. senders: numbers them."""
+    """The senders of a node's client of a stream."""
 
-    __slots__ = ("_node", "_senders")
+    __slots__ = ("_numbers",)
 
-    def __init__(self, node: str, senders: NodeSenders) -> None:
-        self._node = node
-        self._senders = senders
+    def __init__(self, numbers: SenderNumbers) -> None:
+        self._numbers = numbers
 
     def next_number(self) -> int:
         """The number of the next sender."""
-        return self._senders.next_number()
+        return self._numbers.next_number()
 
     def join(self) -> JoinStream:
         """The first command of a sender."""
-        return JoinStream(self._node)
+        return JoinStream(self._numbers.node)
 
 
 class KeepOffset(NumberedCommand):

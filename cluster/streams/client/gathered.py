@@ -10,8 +10,8 @@ from typing import Final
 
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.stream import StreamEntries
-from leveret.cluster.quorum.client.group_client import GroupClient
-from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
+from leveret.cluster.replicated_queues.client.group_client import GroupClient
+from leveret.cluster.replicated_queues.client.unapplied_hold import UnappliedHold
 from leveret.cluster.streams.client.commands import Confirmed, KeepOffset, PublishEntries
 from leveret.cluster.streams.client.entry_writing import EntryWriter
 from leveret.cluster.streams.machine.commands import ENTRIES_MAX

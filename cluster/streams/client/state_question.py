@@ -5,7 +5,7 @@ from typing import Any
 
 from leveret.broker.amqp.errors import internal_error
 from leveret.broker.runtime.pending import Answer
-from leveret.cluster.quorum.client.timed_request import TimedRequest
+from leveret.cluster.replicated_queues.client.timed_request import TimedRequest
 from leveret.cluster.streams.client.stream_readers import StreamReaders
 from leveret.cluster.streams.machine.questions import QuestionError
 

@@ -15,7 +15,7 @@ from leveret.broker.queues.contract.queue_client import Consumer
 from leveret.broker.queues.contract.status import UP, ConsumerFigures
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Turns
-from leveret.cluster.quorum.client.timed_request import TimedRequest
+from leveret.cluster.replicated_queues.client.timed_request import TimedRequest
 from leveret.cluster.streams.client.chunk_reader import ChunkReader
 from leveret.cluster.streams.client.entry_reading import ChunkEntries, StoredMessageReader
 from leveret.cluster.streams.client.stream_readers import StreamReaders

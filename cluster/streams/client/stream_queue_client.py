@@ -1,9 +1,9 @@
 """The `QueueClient` of a stream, for clients on this node, wherever the leader is.
 
 The object stays the same when the leader changes. What clients publish and store in a turn becomes
-commands (gathered.py, commands.py) of one numbered sequence, which the group's client sends to each
-leader until they are in the log (quorum/client/group_client.py). Readers read the log of the member
-on this node, or ask another one (stream_readers.py).
+commands (gathered.py, commands.py) of one numbered sequence, which a `GroupClient` sends to each
+leader until they are in the log. Readers read the log of the member on this node, or ask another
+one (stream_readers.py).
 
 It is also the `Stream` of the stream protocol (broker/queues/contract/stream.py).
 
@@ -51,11 +51,15 @@ from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor
-from leveret.cluster.quorum.client.ended_group import ENDED_FIGURES
-from leveret.cluster.quorum.client.group_client import GroupClient, SendCommands, StartSession
-from leveret.cluster.quorum.client.quorum_queue_client import BEGIN_MS, OwnNode
-from leveret.cluster.quorum.client.timed_request import ANSWER_MS, TimedRequest
-from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
+from leveret.cluster.replicated_queues.client.ended_figures import ENDED_FIGURES
+from leveret.cluster.replicated_queues.client.group_client import (
+    GroupClient,
+    SendCommands,
+    StartSession,
+)
+from leveret.cluster.replicated_queues.client.own_node import BEGIN_MS, OwnNode
+from leveret.cluster.replicated_queues.client.timed_request import ANSWER_MS, TimedRequest
+from leveret.cluster.replicated_queues.client.unapplied_hold import UnappliedHold
 from leveret.cluster.streams.client.active_consumers import ActiveConsumers
 from leveret.cluster.streams.client.commands import StreamSenders
 from leveret.cluster.streams.client.ended_group import ENDED_GROUP
@@ -137,7 +141,7 @@ class StreamQueueClient(Actor):
         self.entry_reader = StoredMessageReader(self.name, node.addresses, rules)
         self.readers = StreamReaders(service, owner.clock)
         self._hold = UnappliedHold(node.untaken)
-        self._group = GroupClient(StreamSenders(node.name, node.senders))
+        self._group = GroupClient(StreamSenders(node.senders))
         self._gathered = Gathered(self._group, self._hold, EntryWriter(rules))
         self._consumers: dict[Consumer, StreamConsumer] = {}
         self._ready: dict[StreamConsumer, None] = {}

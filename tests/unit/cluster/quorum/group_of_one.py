@@ -6,8 +6,7 @@ from leveret.broker.amqp.json_form import text
 from leveret.broker.queues.contract.publication import publication_of
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.pending import Answer
-from leveret.cluster.quorum.client.commands import NodeSenders
-from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
+from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.cluster.quorum.machine.commands import (
     Configure,
     NodeDown,
@@ -19,6 +18,8 @@ from leveret.cluster.quorum.queue_group import QueueGroup
 from leveret.cluster.quorum.queue_groups.machine_options import QueueRules, machine_options
 from leveret.cluster.quorum.queue_machines import FOR_THE_LEADER, QueueMachines
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.cluster.replicated_queues.client.own_node import OwnNode
+from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Message
 from tests.unit.broker.queues.fakes import ADDRESS, HEADER, FakeConsumer, FakeVhost, specified
@@ -141,7 +142,7 @@ class Use:
         self.behind = []
         self.node = OwnNode(
             NODE,
-            NodeSenders(NODE, INCARNATION),
+            SenderNumbers(NODE, INCARNATION),
             Addresses(),
             UntakenBytes(self.behind.append),
             MessageCounts(),

@@ -14,8 +14,7 @@ from leveret.broker.queues.contract.publication import publication_of
 from leveret.broker.queues.contract.queue_client import QueueLength
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.pending import Answer
-from leveret.cluster.quorum.client.commands import NodeSenders
-from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
+from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.cluster.quorum.effect_bytes import decode_effects, encode_effects
 from leveret.cluster.quorum.machine.commands import (
     Configure,
@@ -31,6 +30,8 @@ from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.queue_groups.machine_options import QueueRules, machine_options
 from leveret.cluster.remote_queues.message_runs import RunReader
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.cluster.replicated_queues.client.own_node import OwnNode
+from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Message
 from tests.unit.broker.queues.fakes import ADDRESS, HEADER, FakeVhost, specified
@@ -52,7 +53,7 @@ class Node:
         self.vhost = FakeVhost()
         own = OwnNode(
             name,
-            NodeSenders(name, incarnation),
+            SenderNumbers(name, incarnation),
             Addresses(),
             UntakenBytes(lambda is_behind: None),
             MessageCounts(),

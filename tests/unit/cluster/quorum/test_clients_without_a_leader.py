@@ -5,8 +5,8 @@ import pytest
 from leveret.broker.amqp.errors import ConnectionFault
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.length_requests import LENGTH_MS
-from leveret.cluster.quorum.client.timed_request import ANSWER_MS
-from leveret.cluster.quorum.client.unapplied_hold import WINDOW_BYTES
+from leveret.cluster.replicated_queues.client.timed_request import ANSWER_MS
+from leveret.cluster.replicated_queues.client.unapplied_hold import WINDOW_BYTES
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.quorum.group_of_one import LimitedConsumer, Use, run_of
 from tests.unit.cluster.remote_queues.fakes import Publisher

@@ -3,14 +3,15 @@
 import pytest
 
 from leveret.broker.queues.contract.publication import publication_of
-from leveret.cluster.quorum.client.commands import NodeSenders, PublishRuns
-from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
+from leveret.cluster.quorum.client.commands import PublishRuns
 from leveret.cluster.quorum.entry_parts import WHOLE_BYTES_MAX, needed_parts
 from leveret.cluster.quorum.machine.commands import entry_of, messages_at
 from leveret.cluster.quorum.machine.effects import Applied, Deliver
 from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.remote_queues.message_runs import RunReader
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
+from leveret.cluster.replicated_queues.client.unapplied_hold import UnappliedHold
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Message
 from tests.unit.broker.queues.fakes import ADDRESS, HEADER
@@ -21,7 +22,7 @@ def entry(*bodies):
     publish = PublishRuns(UnappliedHold(UntakenBytes(lambda is_behind: None)))
     publish.add(publication_of([Message(ADDRESS, HEADER, body) for body in bodies]))
     publish.number = 2
-    return entry_of(publish.encode(NodeSenders("a", 1).next_number(), 0), 5)
+    return entry_of(publish.encode(SenderNumbers("a", 1).next_number(), 0), 5)
 
 
 def bodies_of(entry, run):

@@ -7,11 +7,12 @@ from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.loop_watch import LoopWatch
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Turns
-from leveret.cluster.quorum.client.commands import NodeSenders
-from leveret.cluster.quorum.client.quorum_queue_client import OwnNode, QuorumQueueClient
+from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.cluster.quorum.queue_group import QueueGroup
 from leveret.cluster.quorum.queue_machines import QueueMachines
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.cluster.replicated_queues.client.own_node import OwnNode
+from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Message
 from tests.patience import until
@@ -35,7 +36,7 @@ class Use(FakeVhost):
         self.clock = system_clock()
         self.publisher = Publisher()
         self.last = 0
-        senders = NodeSenders(node.name, 1_700_000_000)
+        senders = SenderNumbers(node.name, 1_700_000_000)
         untaken = UntakenBytes(lambda is_behind: None)
         own = OwnNode(node.name, senders, Addresses(), untaken, MessageCounts())
         group = QueueGroup(self)

@@ -5,11 +5,11 @@ import pytest
 from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.declarations.values import ChangePlacement
 from leveret.broker.runtime.counts import MessageCounts
-from leveret.cluster.quorum.client.commands import NodeSenders
-from leveret.cluster.quorum.client.quorum_queue_client import OwnNode
 from leveret.cluster.quorum.group_sizes import group_size
 from leveret.cluster.quorum.quorum_factory import QuorumFactory
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.cluster.replicated_queues.client.own_node import OwnNode
+from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
 from leveret.cluster.replicated_queues.member_placement import (
     NodeLoad,
     leader_node,
@@ -81,7 +81,7 @@ def cluster():
 @pytest.fixture
 def factory(cluster):
     untaken = UntakenBytes(lambda is_behind: None)
-    node = OwnNode("a", NodeSenders("a", 1), Addresses(), untaken, MessageCounts())
+    node = OwnNode("a", SenderNumbers("a", 1), Addresses(), untaken, MessageCounts())
     return QuorumFactory(node, cluster, cluster)
 
 

@@ -11,7 +11,6 @@ from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.consumers import PRIORITY_MAX
-from leveret.cluster.quorum.client.timed_request import ANSWER_MS
 from leveret.cluster.quorum.machine.commands import (
     Configure,
     Enqueue,
@@ -20,6 +19,7 @@ from leveret.cluster.quorum.machine.commands import (
     Tick,
     decode_command,
 )
+from leveret.cluster.replicated_queues.client.timed_request import ANSWER_MS
 from tests.unit.broker.queues.fakes import publish
 from tests.unit.cluster.quorum.group_of_one import LimitedConsumer, Use, run_of
 from tests.unit.cluster.remote_queues.fakes import Publisher

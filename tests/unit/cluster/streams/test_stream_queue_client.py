@@ -8,10 +8,10 @@ from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.queues.contract.stream import StreamEntries
 from leveret.broker.runtime.pending import Answer
-from leveret.cluster.quorum.client.quorum_queue_client import BEGIN_MS
-from leveret.cluster.quorum.client.timed_request import ANSWER_MS
-from leveret.cluster.quorum.client.unapplied_hold import WINDOW_BYTES
 from leveret.cluster.remote_queues.remote_figures import NO_AGES
+from leveret.cluster.replicated_queues.client.own_node import BEGIN_MS
+from leveret.cluster.replicated_queues.client.timed_request import ANSWER_MS
+from leveret.cluster.replicated_queues.client.unapplied_hold import WINDOW_BYTES
 from leveret.cluster.streams.client.stream_queue_client import StreamQueueClient
 from leveret.cluster.streams.client.told_uses import FIRST_TELL_MS, KEPT_MS, TELL_MS
 from tests.fakes.stream_group import LEADER, StreamUse

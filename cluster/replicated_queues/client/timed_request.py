@@ -1,4 +1,4 @@
-"""A client's request to a quorum queue, which is answered in time even without a leader."""
+"""A client's request to a queue in a group, which is answered in time even without a leader."""
 
 from collections.abc import Callable
 from typing import Any

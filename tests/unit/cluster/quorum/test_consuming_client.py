@@ -5,16 +5,12 @@ from itertools import count
 
 import pytest
 
-from leveret.cluster.quorum.client.command import NumberedCommand
+from leveret.cluster.quorum.client.consuming_client import ConsumerCommand, ConsumingClient
 from leveret.cluster.quorum.client.delivered_run import DeliveredRun
-from leveret.cluster.quorum.client.group_client import (
-    ConsumerCommand,
-    GroupClient,
-    SendCommands,
-    StartSession,
-)
 from leveret.cluster.quorum.client.holders import POSITION_BITS, Holders, Settlement
 from leveret.cluster.quorum.machine.runs import Run
+from leveret.cluster.replicated_queues.client.group_client import SendCommands, StartSession
+from leveret.cluster.replicated_queues.client.numbered_command import NumberedCommand
 from leveret.storage.messages.message import Entry, Message
 from tests.unit.broker.queues.fakes import ADDRESS, HEADER
 
@@ -79,7 +75,7 @@ class Senders:
 
 @pytest.fixture
 def client():
-    client = GroupClient(Senders())
+    client = ConsumingClient(Senders())
     client.leader_found()
     return client
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from mypy_extensions import i64
 
-from leveret.cluster.quorum.client.command import NumberedCommand
+from leveret.cluster.replicated_queues.client.numbered_command import NumberedCommand
 
 
 class NumberedCommands:

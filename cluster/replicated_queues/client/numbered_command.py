@@ -1,4 +1,4 @@
-"""A command of a node to a quorum queue, and how the node learns its outcome.
+"""A command of a node to the group of a queue, and how the node learns its outcome.
 
 A command is encoded once, when it gets its number, and the same bytes are sent again after a change
 of the leader. Only if the group ends the sender (group_client.py) may a command be encoded once
@@ -27,7 +27,7 @@ class NumberedCommand:
         """Encode the command and its number. seen: all results through this one have arrived."""
 
     def applied(self, result: object) -> None:
-        """The queue has applied the command. result: None if there is none."""
+        """The group has applied the command. result: None if there is none."""
 
     def sender_ended(self) -> bool:
         """The group has ended the sender without applying the command, and never will apply it.

@@ -1,0 +1,28 @@
+"""What the clients of a node's replicated queues share."""
+
+from typing import NamedTuple
+
+from leveret.broker.runtime.counts import MessageCounts
+from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
+from leveret.storage.messages.addresses import Addresses
+
+BEGIN_MS = 5000
+"""RabbitMQ's `START_CLUSTER_TIMEOUT`."""
+
+
+class OwnNode(NamedTuple):
+    """What all clients of a node's replicated queues of a kind share.
+
+    senders: numbers their senders. addresses: shared by all messages that are read. untaken: the
+    bytes that queues have not taken yet. given: counts the messages that clients of this node got
+    from such queues, wherever these are led. shows_zero: whether basic.get shows a delivery count
+    of 0, as before RabbitMQ 4.
+    """
+
+    name: str
+    senders: SenderNumbers
+    addresses: Addresses
+    untaken: UntakenBytes
+    given: MessageCounts
+    shows_zero: bool = True
