@@ -23,12 +23,13 @@ from leveret.broker.events.connection_events import (
     vhost_left,
 )
 from leveret.broker.net import connection_limits as limits
+from leveret.broker.net.progress_watch import PROGRESS_MS_MAX
 from leveret.broker.net.reading import Reading
 from leveret.broker.net.tls import session_facts
 from leveret.broker.protocols.stream import codes, responses
 from leveret.broker.protocols.stream.addresses import own_address_for
 from leveret.broker.protocols.stream.incoming import CLOSING, GONE, HANDSHAKE, RUNNING, Incoming
-from leveret.broker.protocols.stream.output import PROGRESS_MS_MAX, Output
+from leveret.broker.protocols.stream.output import Output
 from leveret.broker.protocols.stream.requests import Properties
 from leveret.broker.protocols.stream.serving import note_error
 from leveret.broker.protocols.stream.stream_session import StreamSession

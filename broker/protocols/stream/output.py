@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from leveret.broker.runtime.clock import Clock, Timer
+from leveret.broker.net.progress_watch import ProgressWatch
+from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.turns import Flushable, Turns
 
 OUTPUT_BYTES_MAX: Final = 1024 * 1024
@@ -18,8 +19,6 @@ WRITE_BUFFER_HIGH_BYTES: Final = 256 * 1024
 WRITE_BUFFER_LOW_BYTES: Final = 64 * 1024
 JOINED_PIECE_BYTES: Final = 4 * 1024
 """Pieces that are smaller on average are joined: copying costs less than a long writev."""
-PROGRESS_MS_MAX: Final = 30_000
-"""A client that reads nothing of a full buffer for this time is disconnected, as in AMQP 0-9-1."""
 
 
 class Output(Flushable):
@@ -31,19 +30,18 @@ class Output(Flushable):
     """
 
     __slots__ = (
-        "_clock", "_gathered_bytes", "_is_over", "_is_write_paused", "_pieces", "_progress_timer",
-        "_transport", "_turns", "before_flush", "bytes_out", "caught_up", "stuck", "writes",
+        "_gathered_bytes", "_is_over", "_is_write_paused", "_pieces", "_transport", "_turns",
+        "_watch", "before_flush", "bytes_out", "caught_up", "stuck", "writes",
     )  # fmt: skip
 
     def __init__(self, turns: Turns, clock: Clock) -> None:
         super().__init__()
         self._turns = turns
-        self._clock = clock
+        self._watch = ProgressWatch(clock)
         self._transport: asyncio.Transport | None = None
         self._pieces: list[bytes] = []
         self._gathered_bytes = 0
         self._is_over = self._is_write_paused = False
-        self._progress_timer: Timer | None = None
         self.bytes_out = self.writes = 0
         self.before_flush: Callable[[], object] = _nothing
         self.caught_up: Callable[[], object] = _nothing
@@ -59,7 +57,7 @@ class Output(Flushable):
         self._transport = None
         self._pieces = []
         self.before_flush = self.caught_up = self.stuck = _nothing
-        self._stop_watching()
+        self._watch.end()
 
     @property
     def is_congested(self) -> bool:
@@ -102,35 +100,18 @@ class Output(Flushable):
     def pause(self) -> None:
         """The socket's buffer is full."""
         self._is_write_paused = True
-        self._watch_progress()
+        self._watch.begin(self)
 
     def resume(self) -> None:
         """The socket's buffer has drained."""
         self._is_write_paused = self._is_over = False
-        self._stop_watching()
+        self._watch.end()
         self.caught_up()
 
-    def _watch_progress(self) -> None:
-        self._stop_watching()
-        sent_bytes = self._sent_bytes()
-        self._progress_timer = self._clock.call_later_ms(
-            PROGRESS_MS_MAX, lambda: self._check_progress(sent_bytes)
-        )
-
-    def _check_progress(self, sent_bytes: int) -> None:
-        if self._sent_bytes() == sent_bytes:
-            self.stuck()
-        else:
-            self._watch_progress()
-
-    def _sent_bytes(self) -> int:
+    def sent_bytes(self) -> int:
+        """The bytes that the system has accepted."""
         unsent_bytes = 0 if self._transport is None else self._transport.get_write_buffer_size()
         return self.bytes_out - unsent_bytes
-
-    def _stop_watching(self) -> None:
-        if self._progress_timer is not None:
-            self._progress_timer.cancel()
-            self._progress_timer = None
 
 
 def _nothing() -> None:

@@ -46,7 +46,6 @@ from leveret.broker.queues.contract.stream import (
     StreamUser,
 )
 from leveret.broker.queues.contract.stream_arguments import StreamFilter
-from leveret.broker.runtime.clock import Timer
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
@@ -73,14 +72,14 @@ from leveret.cluster.streams.client.member_questions import (
     Stats,
     ToldUse,
     decode_question,
-    encode,
 )
 from leveret.cluster.streams.client.state_question import StateQuestion
 from leveret.cluster.streams.client.stream_consumer import StreamConsumer
 from leveret.cluster.streams.client.stream_figures import StreamFigures
 from leveret.cluster.streams.client.stream_group import StreamGroup
 from leveret.cluster.streams.client.stream_readers import BytesAnswer, StreamReaders
-from leveret.cluster.streams.client.told_uses import FIRST_TELL_MS, TELL_MS, ToldUses
+from leveret.cluster.streams.client.told_uses import ToldUses
+from leveret.cluster.streams.client.use_reports import UseReports
 from leveret.cluster.streams.machine import questions
 from leveret.cluster.streams.machine.effects import Applied, Effect
 from leveret.storage.messages.message import Entry
@@ -100,7 +99,7 @@ class StreamQueueClient(Actor):
 
     __slots__ = (
         "_active", "_begun", "_clock", "_consumers", "_gathered", "_group", "_hold", "_node",
-        "_owner", "_ready", "_service", "_telling", "_turns", "_users", "arguments", "auto_delete",
+        "_owner", "_ready", "_reports", "_service", "_turns", "_users", "arguments", "auto_delete",
         "bindings", "counts", "declared", "demand", "durable", "entry_reader", "figures",
         "is_deleted", "is_exclusive", "kind", "may_redeliver", "name", "operator_policy", "options",
         "owner_connection", "placement", "policy", "readers", "storage_id", "uses", "vhost_name",
@@ -148,7 +147,7 @@ class StreamQueueClient(Actor):
         self._users: dict[StreamUser, None] = {}
         self._begun: list[TimedRequest] = []
         self.uses = ToldUses(owner.clock)
-        self._telling: Timer | None = None
+        self._reports = UseReports(node.name, service, owner.clock)
         self._active = ActiveConsumers(
             node.name, self._group.sender, service, owner.turns, owner.clock, self.readers.retry
         )
@@ -165,28 +164,14 @@ class StreamQueueClient(Actor):
         ready, self._ready = self._ready, {}
         for consumer in ready:
             consumer.hand_over(self._turns)
-        if self._telling is None:
-            self._tell_later(FIRST_TELL_MS)
+        self._reports.changed(self._use)
 
-    def _tell_later(self, delay_ms: int) -> None:
-        """Tell the leader's node about the use of the stream here, if that is another node."""
-        leader = self._service.leader
-        if leader and leader != self._node.name:
-            self._telling = self._clock.call_later_ms(delay_ms, self._tell)
-
-    def _tell(self) -> None:
-        self._telling = None
-        leader = self._service.leader
-        if not leader or leader == self._node.name:
-            return
-        counts, consumers = self.counts, self.figures.consumers()
-        use = ToldUse(
-            self._group.sender, self._node.name, consumers, self.readers.count,
+    def _use(self) -> ToldUse:
+        counts = self.counts
+        return ToldUse(
+            self._group.sender, self._node.name, self.figures.consumers(), self.readers.count,
             counts.published, counts.delivered, counts.acked,
         )  # fmt: skip
-        self._service.ask_member(leader, encode(use), lambda data: None)
-        if consumers or self.readers.count:
-            self._tell_later(TELL_MS)
 
     def _do_outputs(self) -> None:
         service = self._service
@@ -570,8 +555,7 @@ class StreamQueueClient(Actor):
         self.readers.close(self.gone)
         service.close(is_deleted)
         self.figures = ENDED_FIGURES
-        if self._telling is not None:
-            self._telling.cancel()
+        self._reports.close()
         users, self._users = self._users, {}
         for user in users:
             user.stream_deleted(self)

@@ -1,7 +1,6 @@
-"""What the clients of a stream on other nodes tell the leader's node about their use of it.
+"""The use of a stream by clients on other nodes, which they report to the leader's node.
 
-Management shows a stream on its leader's node. A client with consumers tells about them every
-`TELL_MS`, and one that publishes tells how much. A stream that is not used costs nothing.
+Management shows a stream on its leader's node (use_reports.py).
 """
 
 from typing import Final
@@ -12,22 +11,22 @@ from leveret.broker.queues.contract.status import ConsumerFigures
 from leveret.broker.runtime.clock import Clock
 from leveret.cluster.streams.client.member_questions import ToldUse
 
-TELL_MS: Final = 5000
-FIRST_TELL_MS: Final = 500
-"""How long a client waits before it tells about something new."""
-KEPT_MS: Final = 3 * TELL_MS
-"""A client that has told nothing for so long has no consumers: its node is gone."""
+REPORT_MS: Final = 5000
+FIRST_REPORT_MS: Final = 500
+"""How long a client waits before it reports something new."""
+KEPT_MS: Final = 3 * REPORT_MS
+"""A client that has reported nothing for this time has no consumers: its node is gone."""
 
 
 class ToldUses:
-    """What was told to this node, by the numbers of clients."""
+    """The newest report of each client, by its number."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._uses: dict[int, tuple[int, ToldUse]] = {}
 
     def take(self, use: ToldUse) -> None:
-        """Keep what a client has told."""
+        """Keep a client's report."""
         self._uses[use.client] = self._clock.now_ms() + KEPT_MS, use
 
     def forget(self) -> None:

@@ -12,8 +12,9 @@ from typing import Protocol
 from pamqp import commands
 
 from leveret.broker.amqp.errors import ConnectionFault, connection_forced
+from leveret.broker.net.progress_watch import PROGRESS_MS_MAX
 from leveret.broker.protocols.amqp091.connection.handshake import Tuning
-from leveret.broker.protocols.amqp091.connection.output import PROGRESS_MS_MAX, Output
+from leveret.broker.protocols.amqp091.connection.output import Output
 from leveret.broker.runtime.clock import Clock, Timer
 
 HANDSHAKE, RUNNING, CLOSED, GONE = "handshake", "running", "closed", "gone"

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Final
 
 from leveret.broker.amqp.frames import HEARTBEAT_FRAME
+from leveret.broker.net.progress_watch import ProgressWatch
 from leveret.broker.protocols.amqp091.channel.channel import Channel, ConnectionOutput
-from leveret.broker.runtime.clock import Timer
 from leveret.broker.services.services import Services
 
 LARGE_PIECE_BYTES: Final = 4 * 1024
@@ -24,9 +24,6 @@ OUTPUT_BYTES_MAX: Final = 1024 * 1024
 WRITE_BUFFER_HIGH_BYTES = 256 * 1024
 WRITE_BUFFER_LOW_BYTES = 64 * 1024
 """Congestion starts at the high mark and ends at the low one, which keeps the socket busy."""
-PROGRESS_MS_MAX = 30_000
-"""A client whose output is congested is disconnected if it reads nothing for this time. RabbitMQ
-gives up a socket to which it could send nothing for the same time."""
 
 
 class Output(ConnectionOutput):
@@ -41,9 +38,9 @@ class Output(ConnectionOutput):
         "_confirming",
         "_is_over",
         "_is_write_paused",
-        "_progress_timer",
         "_transport",
         "_turns",
+        "_watch",
         "bytes_out",
         "caught_up",
         "gathered_bytes",
@@ -61,7 +58,7 @@ class Output(ConnectionOutput):
         self.bytes_out = self.writes = 0
         self.caught_up = caught_up
         self.stuck: Callable[[], object] = _no_listener
-        self._progress_timer: Timer | None = None
+        self._watch = ProgressWatch(services.clock)
         self._is_write_paused = False
         self._transport: asyncio.Transport | None = None
 
@@ -75,7 +72,7 @@ class Output(ConnectionOutput):
         self._transport = None
         self._confirming = []
         self.caught_up = self.stuck = _no_listener
-        self._stop_watching()
+        self._watch.end()
 
     def send_heartbeat(self) -> None:
         """Send a heartbeat frame."""
@@ -134,38 +131,20 @@ class Output(ConnectionOutput):
     def pause(self) -> None:
         """The socket's buffer is full: the output is congested."""
         self._is_write_paused = True
-        self._watch_progress()
+        self._watch.begin(self)
 
     def resume(self) -> None:
         """The socket's buffer has drained: the output is no longer congested."""
         self._is_write_paused = self._is_over = False
-        self._stop_watching()
+        self._watch.end()
         self.caught_up()
 
     # A client that does not read
 
-    def _sent_bytes(self) -> int:
+    def sent_bytes(self) -> int:
         """The bytes that the system has accepted."""
         unsent_bytes = 0 if self._transport is None else self._transport.get_write_buffer_size()
         return self.bytes_out - unsent_bytes
-
-    def _watch_progress(self) -> None:
-        self._stop_watching()
-        sent_bytes = self._sent_bytes()
-        self._progress_timer = self.services.clock.call_later_ms(
-            PROGRESS_MS_MAX, lambda: self._check_progress(sent_bytes)
-        )
-
-    def _check_progress(self, sent_bytes: int) -> None:
-        if self._sent_bytes() == sent_bytes:
-            self.stuck()
-        else:
-            self._watch_progress()
-
-    def _stop_watching(self) -> None:
-        if self._progress_timer is not None:
-            self._progress_timer.cancel()
-            self._progress_timer = None
 
 
 def _no_listener() -> None:

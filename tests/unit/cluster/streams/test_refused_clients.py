@@ -2,10 +2,14 @@
 
 from itertools import count
 
-from leveret.cluster.quorum.client.commands import NodeSenders
-from leveret.cluster.quorum.client.group_client import GroupClient, SendCommands, StartSession
-from leveret.cluster.quorum.client.unapplied_hold import UnappliedHold
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.cluster.replicated_queues.client.group_client import (
+    GroupClient,
+    SendCommands,
+    StartSession,
+)
+from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
+from leveret.cluster.replicated_queues.client.unapplied_hold import UnappliedHold
 from leveret.cluster.streams.client.commands import PublishEntries, StreamSenders
 from leveret.cluster.streams.machine.effects import Applied
 from leveret.cluster.streams.machine.stream_machine import StreamMachine
@@ -23,7 +27,7 @@ class Leader:
         self.machine = StreamGroupMachine(StreamMachine(), 0)
         self.refused, self.outcomes, self.stored = [], {}, []
         self.machine.refused = lambda node, reason: self.refused.append((node, reason))
-        self.client = GroupClient(StreamSenders("b", NodeSenders("b", 1)))
+        self.client = GroupClient(StreamSenders(SenderNumbers("b", 1)))
         self.client.leader_found()
         self._hold = UnappliedHold(UntakenBytes(lambda is_behind: None))
         self._index = count(1)

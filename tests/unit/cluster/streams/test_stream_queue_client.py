@@ -13,7 +13,7 @@ from leveret.cluster.replicated_queues.client.own_node import BEGIN_MS
 from leveret.cluster.replicated_queues.client.timed_request import ANSWER_MS
 from leveret.cluster.replicated_queues.client.unapplied_hold import WINDOW_BYTES
 from leveret.cluster.streams.client.stream_queue_client import StreamQueueClient
-from leveret.cluster.streams.client.told_uses import FIRST_TELL_MS, KEPT_MS, TELL_MS
+from leveret.cluster.streams.client.told_uses import FIRST_REPORT_MS, KEPT_MS, REPORT_MS
 from tests.fakes.stream_group import LEADER, StreamUse
 from tests.unit.broker.queues.fakes import FakeConsumer
 from tests.unit.cluster.remote_queues.fakes import Publisher
@@ -303,14 +303,14 @@ def test_the_leaders_node_shows_consumers_of_other_nodes_until_they_are_gone(use
     elsewhere = use.elsewhere()
     consumer = use.consuming(FakeConsumer(), elsewhere)
     use.publish(b"1")
-    use.vhost.clock.advance(TELL_MS)
+    use.vhost.clock.advance(REPORT_MS)
     (figures,) = queue.figures.consumers()
     assert (figures.node, figures.offset, figures.lag) == ("b@host", 1, 0)
     assert queue.figures.counts().consumers == 1
     assert queue.figures.counts().delivered == 1
     assert queue.figures.status().stream.readers == {"b@host": 1}
     use.asked(elsewhere.cancel, consumer, False)
-    use.vhost.clock.advance(FIRST_TELL_MS)
+    use.vhost.clock.advance(FIRST_REPORT_MS)
     assert queue.figures.consumers() == []
     assert queue.figures.counts().delivered == 1
 
@@ -318,7 +318,7 @@ def test_the_leaders_node_shows_consumers_of_other_nodes_until_they_are_gone(use
 def test_consumers_of_a_node_that_tells_nothing_are_left_out(use, queue):
     elsewhere = use.elsewhere()
     use.consuming(FakeConsumer(), elsewhere)
-    use.vhost.clock.advance(TELL_MS)
+    use.vhost.clock.advance(REPORT_MS)
     assert len(queue.figures.consumers()) == 1
     elsewhere._service.ask_member = lambda *_: None
     use.vhost.clock.advance(KEPT_MS)

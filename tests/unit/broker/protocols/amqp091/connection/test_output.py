@@ -3,10 +3,10 @@
 import pytest
 from pamqp import commands
 
+from leveret.broker.net.progress_watch import PROGRESS_MS_MAX
 from leveret.broker.protocols.amqp091.connection.output import (
     LARGE_PIECE_BYTES,
     OUTPUT_BYTES_MAX,
-    PROGRESS_MS_MAX,
     Output,
 )
 from tests.unit.broker.net.fakes import Socket, make_services
