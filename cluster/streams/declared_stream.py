@@ -99,6 +99,17 @@ class DeclaredStream(ReplicatedQueue):
         if self._upkeep is not None:
             self._upkeep.configure(options)
 
+    @property
+    def replicas(self) -> list[str]:
+        """The nodes that have a member and can be reached, but for the leader's."""
+        groups, leader = self._groups, self.use.leader
+        silent = groups.silent_nodes
+        return [
+            node
+            for node in self.record.nodes
+            if node != leader and node not in silent and groups.reaches(node)
+        ]
+
     # The member
 
     def look_at_member(self) -> None:
@@ -197,6 +208,11 @@ class StreamService:
     def leader(self) -> str:
         """The leader's node; empty if it is unknown."""
         return self._declared.use.leader
+
+    @property
+    def replicas(self) -> list[str]:
+        """The other nodes that have a member, and can be reached. Members may be behind."""
+        return self._declared.replicas
 
     def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
         """Start a session with the leader."""

@@ -110,7 +110,8 @@ class Group:
     """The group as the client on one node uses it: a `StreamGroup`.
 
     own_log: the member, if it is on this node. loses: commands are lost on their way; is_slow:
-    chunks are not committed until `commit`. is_forgetful: answers are lost.
+    chunks are not committed until `commit`. is_forgetful: answers are lost. replicas: other nodes
+    with a member; asked: which nodes were asked, and gone: those that do not answer.
     """
 
     is_new = True
@@ -125,6 +126,7 @@ class Group:
         self.loses = self.is_slow = self.is_forgetful = self.is_closed = False
         self.options = None
         self.of_leader = None
+        self.replicas, self.asked, self.gone = [], [], set()
 
     def attach(self, session, sender, seen, received):
         self.sessions = {sender: session}
@@ -151,8 +153,11 @@ class Group:
         give(answer(self.member.machine, question) if self.leader else None)
 
     def ask_member(self, node, question, give):
-        assert node == LEADER
-        self.of_leader.asked(question, give)
+        self.asked.append(node)
+        if node in self.gone:
+            give(None)
+        else:
+            self.of_leader.asked(question, give)
 
     def configure(self, options):
         self.options = options

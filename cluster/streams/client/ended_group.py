@@ -12,6 +12,7 @@ class EndedStreamGroup:
     is_new = False
     own_log = None
     leader = ""
+    replicas: tuple[str, ...] = ()
 
     def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
         """Do nothing."""

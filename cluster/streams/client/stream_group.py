@@ -6,7 +6,7 @@ does, `member_changed` when `own_log` is another one, and `asked` when another n
 on this node.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from leveret.broker.queues.contract.arguments import QueueOptions
@@ -46,6 +46,10 @@ class StreamGroup(Protocol):
     @property
     def leader(self) -> str:
         """The leader's node; empty if it is unknown."""
+
+    @property
+    def replicas(self) -> Sequence[str]:
+        """The other nodes that have a member, and can be reached. Members may be behind."""
 
     def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
         """Start a session with the leader."""

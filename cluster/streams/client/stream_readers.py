@@ -1,7 +1,10 @@
 """The readers of a stream on one node, and what other nodes without a member ask this one.
 
-With a member on this node, readers read its log; without one they ask the leader's node. A question
-that is lost is asked again when there is a leader, or after a while.
+With a member on this node, readers read its log; without one they ask other nodes. A question that
+is lost is asked again when there is a leader, or after a while.
+
+Replicas are asked for chunks, so that readers cost the leader nothing. One that has none for a
+while may be behind, or cut off from the leader: then the leader is asked for the same offset.
 """
 
 from collections.abc import Callable
@@ -51,6 +54,8 @@ class StreamReaders:
         self._retries: list[Callable[[], object]] = []
         self._watched: OwnLog | None = None
         self._known = Offsets(0, 0)
+        self._asked_replicas: dict[ChunkReader, int] = {}
+        """The offset of the last question to a replica."""
 
     # What readers read
 
@@ -87,6 +92,7 @@ class StreamReaders:
     def forget(self, reader: ChunkReader) -> None:
         """A reader has ended."""
         self._readers.pop(reader, None)
+        self._asked_replicas.pop(reader, None)
         self._waiting.pop(reader, None)
         if not self._readers and self._watched is not None:
             self._watched.watch(None)
@@ -129,7 +135,20 @@ class StreamReaders:
 
     def ask_for_chunks(self, reader: ChunkReader, question: bytes) -> None:
         """Ask a member for chunks; calls `answered` in the end, or `retry`."""
-        self._ask(question, reader.answered, reader.retry)
+        replicas, offset = self.group.replicas, reader.next_offset
+        if not replicas or self._asked_replicas.pop(reader, None) == offset:
+            self._ask(question, reader.answered, reader.retry)
+            return
+        self._asked_replicas[reader] = offset
+
+        def take(data: bytes | None) -> None:
+            if data is not None:
+                reader.answered(data)
+            else:
+                self._clock.call_later_ms(0, reader.retry)
+
+        node = replicas[hash(reader) % len(replicas)]
+        self.group.ask_member(node, question, take)
 
     def took_chunks(self, chunks: Chunks) -> None:
         """Chunks of another node have arrived."""

@@ -7,11 +7,13 @@ import pytest
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.queues.contract.stream import StreamEntries
+from leveret.broker.queues.contract.stream_arguments import StreamFilter
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.remote_queues.remote_figures import NO_AGES
 from leveret.cluster.replicated_queues.client.own_node import BEGIN_MS
 from leveret.cluster.replicated_queues.client.timed_request import ANSWER_MS
 from leveret.cluster.replicated_queues.client.unapplied_hold import WINDOW_BYTES
+from leveret.cluster.streams.client.member_questions import HELD_MS
 from leveret.cluster.streams.client.stream_queue_client import StreamQueueClient
 from leveret.cluster.streams.client.told_uses import FIRST_REPORT_MS, KEPT_MS, REPORT_MS
 from tests.fakes.stream_group import LEADER, StreamUse
@@ -329,3 +331,45 @@ def test_options_of_policies_reach_the_group(use, queue):
     options = queue.options._replace(max_age_ms=5)
     queue.apply(options)
     assert use.group.options == options
+
+
+REPLICA = "c@host"
+
+
+class ReadingUser:
+    """A `ReaderUser` that takes what there is. found: the chunks."""
+
+    def __init__(self, readers):
+        self.found = []
+        self.reader = readers.open(0, StreamFilter((), False), self)
+        self.ready()
+
+    def ready(self):
+        while chunks := self.reader.take(10, 1_000_000):
+            self.found += chunks
+
+
+def test_a_replica_is_asked_for_chunks_and_the_leader_if_it_has_none_for_a_while(use):
+    use.publish(b"one")
+    other = use.elsewhere()
+    group = other.readers.group
+    group.replicas = [REPLICA]
+    user = ReadingUser(other.readers)
+    assert (len(user.found), group.asked) == (1, [REPLICA, REPLICA])
+    use.vhost.clock.advance(HELD_MS / 1000)
+    assert (group.asked.count(REPLICA), group.asked[-1]) == (2, LEADER)
+    use.publish(b"two")
+    use.settle()
+    assert len(user.found) == 2
+    assert (group.asked.count(REPLICA), group.asked[-1]) == (3, REPLICA)
+
+
+def test_the_leader_is_asked_at_once_if_a_replica_does_not_answer(use):
+    use.publish(b"one")
+    other = use.elsewhere()
+    group = other.readers.group
+    group.replicas, group.gone = [REPLICA], {REPLICA}
+    user = ReadingUser(other.readers)
+    use.vhost.clock.advance(0.001)
+    assert len(user.found) == 1
+    assert group.asked[:2] == [REPLICA, LEADER]
