@@ -99,9 +99,10 @@ QUORUM = QueueKind(
     {}, True, True, ("name", "leader", "state", "members", "online", "messages"),
 )  # fmt: skip
 STREAM = QueueKind(
-    ["all-1", "all-2", "one-1", "short-1", "young-1"], [f"stream.listeners.tcp.default = {PORT}"],
+    ["all-1", "three-1", "one-1", "short-1", "young-1"], [f"stream.listeners.tcp.default = {PORT}"],
     {
         "all": {"x-queue-type": "stream", "x-initial-cluster-size": 5, **SMALL_SEGMENTS},
+        "three": {"x-queue-type": "stream", "x-initial-cluster-size": 3, **SMALL_SEGMENTS},
         "one": {"x-queue-type": "stream", "x-initial-cluster-size": 1, **SMALL_SEGMENTS},
         "short": {"x-queue-type": "stream", "x-max-length-bytes": 300_000, **SMALL_SEGMENTS},
         "young": {"x-queue-type": "stream", "x-max-age": "1m", **SMALL_SEGMENTS},

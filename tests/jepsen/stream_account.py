@@ -58,18 +58,21 @@ class StoredOffset:
     """The offset that a consumer stores under a name, which grows.
 
     stored: the last one that another node has shown, so it is in the log. doubtful: those that may
-    still be on their way from a node that was lost; they may come after later ones.
+    still be on their way from a node that was lost; they may come after later ones. through: the
+    last one that was stored through each node, which shows it until it knows that it is in the log.
     """
 
     def __init__(self, account: "StreamAccount", queue: str) -> None:
         self.stored = 0
         self.doubtful: set[int] = set()
+        self.through: dict[str, int] = {}
         self._account = account
         self._queue = queue
 
     def found(self, offset: int, node: str) -> None:
         """A node has shown this one."""
-        if offset < self.stored and offset not in self.doubtful:
+        is_known = offset in self.doubtful or offset == self.through.get(node)
+        if offset < self.stored and not is_known:
             self._account.wrong.append(
                 f"{node} has the stored offset {offset} of {self._queue} after {self.stored}"
             )

@@ -150,6 +150,7 @@ class StreamClients(Clients):
         async with (
             StreamClient(self._host(storing)) as one, StreamClient(self._host(asked)) as other
         ):  # fmt: skip
+            offset.through[storing] = number
             one.store_offset(queue, READER, number)
             until_s = time.monotonic() + NAMED_PATIENCE_SECONDS
             found = 0

@@ -83,7 +83,8 @@ def test_a_stored_offset_that_was_lost_is_found():
     offset = StoredOffset(account, "s")
     offset.stored = 3
     offset.doubtful.add(2)
-    for found in (3, 4, 2):
+    offset.through["a"] = 1
+    for found in (3, 4, 2, 1):
         offset.found(found, "a")
     assert account.wrong == []
     offset.found(1, "b")
