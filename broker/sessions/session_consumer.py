@@ -8,6 +8,7 @@ from mypy_extensions import mypyc_attr
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.events.channel_events import consumer_deleted, consumer_lost_its_queue
+from leveret.broker.events.taps import StreamChunk
 from leveret.broker.queues.contract.arguments import CONSUMER_TIMEOUT
 from leveret.broker.queues.contract.offset_specification import NEXT, OFFSET_ARGUMENT, read_offset
 from leveret.broker.queues.contract.queue_client import UNLIMITED, Consumer, QueueClient
@@ -141,6 +142,20 @@ class SessionConsumer(Consumer):
         if observer is not None:
             for entry in entries:
                 observer.delivered(vhost.name, queue.name, entry.message, entry.redelivered)
+
+    def trace_chunk(self, offset: int, messages: int, size: int, time_ms: int, lag: int) -> None:
+        """Report messages of one chunk of a stream."""
+        session, tracer = self.session, self.session.vhost.tracer
+        if tracer is not None:
+            chunk = StreamChunk(offset, messages, size, time_ms)
+            is_filtered = bool(self.wanted.values)
+            tracer.chunk_read(session, self.queue, self.tag, chunk, lag, is_filtered)
+
+    def trace_end(self) -> None:
+        """Report that it reads a stream no longer."""
+        tracer = self.session.vhost.tracer
+        if tracer is not None:
+            tracer.reading_ended(self.session, self.queue, self.tag)
 
     def settled(self) -> None:
         """The client has settled one message: there is room for another."""

@@ -7,89 +7,41 @@ its own.
 
 One message in `sample` is in the log, chosen by its number, so all its events are in the log or
 none. Messages from before the trace began have no number and are not in a sample.
+
+What is delivered from a stream, and acknowledged, is in the records of its chunks
+(stream_records.py), not in those of messages.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.broker.events.taps import Settled, Sink, TracedChannel, TracedConnection, TracedQueue
+from leveret.broker.events.taps import Settled, TracedChannel, TracedConnection, TracedQueue
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.tracing import record
-from leveret.broker.tracing.batches import Batches
-from leveret.broker.tracing.block_writer import BlockWriter, SharedText
-from leveret.broker.tracing.output import TraceOutput
+from leveret.broker.tracing.block_writer import SharedText
+from leveret.broker.tracing.log_blocks import BLOCK_BYTES, LogBlocks, LogOptions, event_start
 from leveret.broker.tracing.pattern import TracePattern
 from leveret.broker.tracing.routing_keys import routing_keys_of
 from leveret.broker.tracing.shown import json_of, shown
+from leveret.broker.tracing.stream_records import StreamRecords, who
 from leveret.storage.messages.message import Entry, Message
 
 TEXTS_MAX: Final = 4096
 """Texts of each kind that are kept. When there are more, all are dropped."""
 CLOSED_MAX: Final = 64
 """Closed connections whose texts may still be kept."""
-BLOCK_BYTES: Final = 512 * 1024
-"""Size of a block. Compressed: 30 to 100 KB."""
 
 Key = TypeVar("Key")
 
 
-class LogOptions(NamedTuple):
-    """The contents of a vhost's log.
-
-    sample: one message in this number is logged. has_bodies: whether records have bodies.
-    body_bytes_max: the part of each body that is logged; None for all.
-    """
-
-    node: str
-    vhost: str
-    sample: int = 1
-    has_bodies: bool = False
-    body_bytes_max: int | None = None
-
-
-def event_start(event: str, options: LogOptions, **more: Any) -> str:
-    """Return the first text of a record, up to its time."""
-    known = {"event": event, "node": options.node, "vhost": shown(options.vhost), **more}
-    return f'{json_of(known)[:-1]},"time_us":'
-
-
-class LogBlocks:
-    """The blocks of one log; see `batches.Pending`."""
-
-    def __init__(self, output: TraceOutput, clock: Clock, options: LogOptions) -> None:
-        self.block = self._new_block(options)
-        self.batches = Batches(output, clock, self)
-        self._options = options
-
-    def take(self) -> tuple[bytes, int]:
-        """Return the block, and the number of its records."""
-        count = self.block.records
-        return self.block.take(), count
-
-    def gap(self, began_us: int, ended_us: int, lost: int) -> bytes:
-        """Return a block with the record that replaces lost ones."""
-        start = event_start(record.GAP, self._options)
-        block = self._new_block(self._options)
-        line = f'{start}{began_us},"until_us":{ended_us},"lost":{lost}}}\n'
-        block.happened(began_us, line.encode())
-        return block.take()
-
-    def _new_block(self, options: LogOptions) -> BlockWriter:
-        return BlockWriter(options.node, shown(options.vhost), options.sample)
-
-
-class LogSink(Sink):
-    """The log of one vhost."""
+class LogSink(StreamRecords):
+    """The log of one vhost: its messages, and the chunks of its streams."""
 
     def __init__(
         self, blocks: LogBlocks, clock: Clock, pattern: TracePattern, options: LogOptions
     ) -> None:
-        self._block = blocks.block
-        self._batches = blocks.batches
-        self._wall_time_s = clock.wall_time_s
-        self._matches = pattern.matches
-        self._options = options
+        super().__init__(blocks, clock, pattern, options)
         self._sample = options.sample
         self._has_bodies = options.has_bodies
         self._closed = 0
@@ -180,13 +132,6 @@ class LogSink(Sink):
             if start.text and (sample == 1 or _is_sampled(number, sample)):
                 block.acked(start, now, number, tag)
 
-    def _now(self) -> int:
-        """The time of records that are added now."""
-        now = int(self._wall_time_s() * 1_000_000)
-        if now >= self._batches.turns_us or self._block.size >= BLOCK_BYTES:
-            self._batches.turn(now)
-        return now
-
     def _add_body(self, now: int, message: Message) -> None:
         """Add the body of the record that follows. Bodies are large, so the block may be full."""
         if self._block.size >= BLOCK_BYTES:
@@ -196,7 +141,7 @@ class LogSink(Sink):
     def rejected(self, channel: TracedChannel, settled: Settled, requeue: bool) -> None:
         """Write a record for each delivery."""
         for tag, delivery in settled:
-            more = {**_who(channel), "delivery_tag": tag, "requeue": requeue}
+            more = {**who(channel), "delivery_tag": tag, "requeue": requeue}
             self._happened(record.REJECT, delivery.queue, delivery.entry.message, more)
 
     # Events of single messages
@@ -234,7 +179,7 @@ class LogSink(Sink):
             "new_message": letter.number,
             "exchange": shown(letter.address.exchange),
             "routing_keys": [shown(key) for key in routing_keys],
-            "queues": [shown(target.name) for target in queues],
+            **_targets(queues),
         }
         self._happened(record.DEAD_LETTER, queue, message, more, letter)
 
@@ -251,7 +196,7 @@ class LogSink(Sink):
         }  # fmt: skip
         for message in messages:
             if _is_sampled(message.number, self._sample):
-                self._say(record.RETURN, **_who(channel), message=message.number, **more)
+                self._say(record.RETURN, **who(channel), message=message.number, **more)
 
     def _happened(
         self,
@@ -264,13 +209,8 @@ class LogSink(Sink):
         is_sampled = _is_sampled(message.number, self._sample) or (
             letter is not None and _is_sampled(letter.number, self._sample)
         )
-        if is_sampled and self._matches(event, queue.name):
+        if is_sampled and queue.kind.removes_messages and self._matches(event, queue.name):
             self._say(event, queue=shown(queue.name), message=message.number, **(more or {}))
-
-    def _say(self, event: str, **fields: Any) -> None:
-        now = self._now()
-        line = f"{event_start(event, self._options, **fields)}{now}}}\n"
-        self._block.happened(now, line.encode())
 
     # Connections
 
@@ -286,6 +226,7 @@ class LogSink(Sink):
             self._published.clear()
             self._delivered.clear()
             self._acked.clear()
+            self._starts.clear()
 
     def _say_of(self, connection: TracedConnection, event: str) -> None:
         if self._matches(event, ""):
@@ -301,28 +242,27 @@ class LogSink(Sink):
     ) -> SharedText:
         start = b""
         if self._matches(record.PUBLISH, exchange):
-            names = [shown(queue.name) for queue in queues]
-            start = self._start(record.PUBLISH, **_who(channel), queues=names)
+            start = self._text(record.PUBLISH, **who(channel), **_targets(queues))
         return _keep(self._published, (channel, exchange, tuple(queues)), start)
 
     def _deliver_start(
         self, channel: TracedChannel, queue: TracedQueue, tag: str | None, no_ack: bool
     ) -> SharedText:
         start = b""
-        if self._matches(record.DELIVER, queue.name):
-            start = self._start(
-                record.DELIVER, **_who(channel), queue=shown(queue.name),
+        if queue.kind.removes_messages and self._matches(record.DELIVER, queue.name):
+            start = self._text(
+                record.DELIVER, **who(channel), queue=shown(queue.name),
                 consumer_tag=None if tag is None else shown(tag), no_ack=no_ack,
             )  # fmt: skip
         return _keep(self._delivered, (channel, queue, tag, no_ack), start)
 
     def _ack_start(self, channel: TracedChannel, queue: TracedQueue) -> SharedText:
         start = b""
-        if self._matches(record.ACK, queue.name):
-            start = self._start(record.ACK, **_who(channel), queue=shown(queue.name))
+        if queue.kind.removes_messages and self._matches(record.ACK, queue.name):
+            start = self._text(record.ACK, **who(channel), queue=shown(queue.name))
         return _keep(self._acked, (channel, queue), start)
 
-    def _start(self, event: str, **more: Any) -> bytes:
+    def _text(self, event: str, **more: Any) -> bytes:
         return event_start(event, self._options, **more).encode()
 
     def _about_of(self, message: Message, routing_keys: Sequence[str]) -> SharedText:
@@ -349,16 +289,14 @@ def _keep(texts: dict[Key, SharedText], key: Key, text: bytes) -> SharedText:
     return shared
 
 
+def _targets(queues: Sequence[TracedQueue]) -> dict[str, list[str]]:
+    """The fields of a record that tell where a message was routed."""
+    streams = [shown(queue.name) for queue in queues if not queue.kind.removes_messages]
+    if not streams:
+        return {"queues": [shown(queue.name) for queue in queues]}
+    names = [shown(queue.name) for queue in queues if queue.kind.removes_messages]
+    return {"queues": names, "streams": streams}
+
+
 def _is_sampled(number: int, sample: int) -> bool:
     return sample == 1 or (number != 0 and number % sample == 0)
-
-
-def _who(channel: TracedChannel | None) -> dict[str, Any]:
-    if channel is None:
-        return {"connection": "", "channel": 0, "user": ""}
-    connection = channel.connection
-    return {
-        "connection": shown(connection.name),
-        "channel": channel.number,
-        "user": shown(connection.user.name),
-    }

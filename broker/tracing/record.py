@@ -3,7 +3,12 @@
 The broker writes them in blocks (log_sink.py, block_format.py), which readers convert to lines
 (block_lines.py). Older brokers wrote the lines themselves. The first line is a header with the
 version of the schema. A reader of version n reads every log of a version up to n, ignores unknown
-fields, counts unknown events, and rejects files of a higher version.
+fields, lists records of unknown events, and rejects files of a higher version. So events and
+fields may be added in a version, as those of streams were.
+
+The messages of streams stay, and come and go by the thousand: a record is about a chunk. A message
+that AMQP 0-9-1 publishes to a stream has its own record; `streams` names the streams that it was
+routed to, `queues` the queues.
 
 Times are microseconds since 1970. `message` is the number of a message, given by the node that it
 was published on (0: published before the trace began). It links a publish to all events of the
@@ -21,6 +26,10 @@ HEADER = "header"
 PUBLISH, DELIVER, ACK, REJECT, REQUEUE = "publish", "deliver", "ack", "reject", "requeue"
 EXPIRE, DROP, DEAD_LETTER, RETURN = "expire", "drop", "dead_letter", "return"
 OPEN, CLOSE, GAP = "open", "close", "gap"
+APPEND, COMMIT, READ, END_READING = "append", "commit", "read", "end_reading"
+STORE_OFFSET, RETAIN = "store_offset", "retain"
+STREAM_EVENTS = (APPEND, COMMIT, READ, END_READING, STORE_OFFSET, RETAIN)
+"""Events of streams, which stand for `count` messages each, whatever the sample is."""
 
 STRING, LONG, BOOLEAN, STRINGS, JSON = "string", "long", "boolean", "array<string>", "json"
 """Types of fields. JSON: an object of any shape."""
@@ -49,8 +58,23 @@ FIELDS = (
     ),
     RecordField("routing_keys", STRINGS, "its routing key, and those of CC and BCC"),
     RecordField("queues", STRINGS, "the queues that it was routed to"),
-    RecordField("queue", STRING, "the queue of the event"),
-    RecordField("consumer_tag", STRING, "the consumer; null for basic.get"),
+    RecordField("streams", STRINGS, "the streams that it was routed to, if there are any"),
+    RecordField("queue", STRING, "the queue, or the stream, of the event"),
+    RecordField(
+        "consumer_tag",
+        STRING,
+        "the consumer; null for basic.get. Of the stream protocol: its name, or `subscription N`;"
+        " of a stored offset: the name under which it is stored",
+    ),
+    RecordField("publisher", STRING, "a publisher of the stream protocol; empty without a name"),
+    RecordField("offset", LONG, "the offset of the first message, or the one that is stored"),
+    RecordField("published_us", LONG, "when the leader got the messages of the chunk"),
+    RecordField("lag", LONG, "how many committed messages are behind those that were read"),
+    RecordField("filtered", BOOLEAN, "the consumer does not get all messages"),
+    RecordField("first_offset", LONG, "the first offset of the stream"),
+    RecordField("max_age_us", LONG, "how long the stream keeps messages; null for ever"),
+    RecordField("max_bytes", LONG, "how many bytes the stream keeps; null without a limit"),
+    RecordField("segment_bytes", LONG, "how many of these are removed at a time"),
     RecordField("delivery_tag", LONG, "the delivery tag on its channel"),
     RecordField("redelivered", BOOLEAN, "the redelivered flag"),
     RecordField("no_ack", BOOLEAN, "the delivery requires no acknowledgement"),
@@ -61,7 +85,7 @@ FIELDS = (
     RecordField("body_size", LONG, "size of the body in bytes"),
     RecordField("properties", JSON, "the message's properties that are set, including headers"),
     RecordField("body", STRING, "the body in base64, if the trace has bodies"),
-    RecordField("count", LONG, "number of messages that a purge dropped"),
+    RecordField("count", LONG, "number of messages of a chunk, or that a purge dropped"),
     RecordField("until_us", LONG, "the end of a gap"),
     RecordField("lost", LONG, "number of records lost in a gap"),
     RecordField("version", LONG, "version of the format; in the header"),
@@ -70,6 +94,8 @@ FIELDS = (
 
 _WHO = ("event", "time_us", "node", "vhost", "connection", "channel", "user")
 _WHERE = ("event", "time_us", "node", "vhost")
+_CHUNK = ("queue", "offset", "count", "body_size", "published_us")
+_LIMITS = ("first_offset", "max_age_us", "max_bytes", "segment_bytes")
 
 EVENTS: dict[str, tuple[str, ...]] = {
     HEADER: (*_WHERE, "version", "sample"),
@@ -92,9 +118,15 @@ EVENTS: dict[str, tuple[str, ...]] = {
     OPEN: _WHO,
     CLOSE: _WHO,
     GAP: (*_WHERE, "until_us", "lost"),
+    APPEND: (*_WHO, "queue", "publisher", "count", "body_size"),
+    COMMIT: (*_WHERE, *_CHUNK, *_LIMITS),
+    READ: (*_WHO, *_CHUNK, "consumer_tag", "lag", "filtered"),
+    END_READING: (*_WHO, "queue", "consumer_tag"),
+    STORE_OFFSET: (*_WHO, "queue", "consumer_tag", "offset"),
+    RETAIN: (*_WHERE, "queue", *_LIMITS),
 }  # fmt: skip
-"""The fields of each event. `body` is optional for publish and deliver; a drop of a single message
-has `message`, a drop of several has `count`.
+"""The fields of each event. `body` is optional for publish and deliver, `streams` for publish and
+dead_letter; a drop of a single message has `message`, a drop of several has `count`.
 """
 
 PARTITION = "vhost={vhost}/date={date}/hour={hour}"

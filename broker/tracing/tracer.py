@@ -15,6 +15,8 @@ from leveret.broker.events.taps import (
     TRACE_EXCHANGE,
     Settled,
     Sink,
+    StreamChunk,
+    StreamLimits,
     Taps,
     TracedChannel,
     TracedConnection,
@@ -35,9 +37,10 @@ class Tracer(Taps):
     """
 
     __slots__ = (
-        "_acked", "_closed", "_dead_lettered", "_delivered", "_dropped", "_emptied", "_expired",
-        "_failed", "_numbers", "_opened", "_published", "_rejected", "_requeued", "_returned",
-        "sinks",
+        "_acked", "_chunk_committed", "_chunk_read", "_closed", "_dead_lettered", "_delivered",
+        "_dropped", "_emptied", "_expired", "_failed", "_numbers", "_offset_stored", "_opened",
+        "_published", "_reading_ended", "_rejected", "_requeued", "_retention_moved", "_returned",
+        "_stream_published", "sinks",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +61,12 @@ class Tracer(Taps):
         self._returned = self._overrides_of("returned")
         self._opened = self._overrides_of("connection_opened")
         self._closed = self._overrides_of("connection_closed")
+        self._stream_published = self._overrides_of("stream_published")
+        self._chunk_committed = self._overrides_of("chunk_committed")
+        self._chunk_read = self._overrides_of("chunk_read")
+        self._reading_ended = self._overrides_of("reading_ended")
+        self._offset_stored = self._overrides_of("offset_stored")
+        self._retention_moved = self._overrides_of("retention_moved")
 
     def _overrides_of(self, name: str) -> Reports:
         return tuple(
@@ -208,6 +217,46 @@ class Tracer(Taps):
     def connection_closed(self, connection: TracedConnection) -> None:
         """A connection that had opened the vhost has ended."""
         self._report(self._closed, connection)
+
+    # Streams
+
+    def stream_published(
+        self, channel: TracedChannel, stream: TracedQueue, publisher: str, count: int, size: int
+    ) -> None:
+        """A client of the stream protocol published messages."""
+        self._report(self._stream_published, channel, stream, publisher, count, size)
+
+    def chunk_committed(
+        self, stream: TracedQueue, chunk: StreamChunk, limits: StreamLimits
+    ) -> None:
+        """A chunk is on the disks of a majority."""
+        self._report(self._chunk_committed, stream, chunk, limits)
+
+    def chunk_read(
+        self,
+        channel: TracedChannel,
+        stream: TracedQueue,
+        consumer_tag: str,
+        chunk: StreamChunk,
+        lag: int,
+        is_filtered: bool,
+    ) -> None:
+        """Messages of a chunk were sent to a consumer."""
+        self._report(self._chunk_read, channel, stream, consumer_tag, chunk, lag, is_filtered)
+
+    def reading_ended(self, channel: TracedChannel, stream: TracedQueue, consumer_tag: str) -> None:
+        """A consumer of a stream has ended."""
+        self._report(self._reading_ended, channel, stream, consumer_tag)
+
+    def offset_stored(
+        self, channel: TracedChannel, stream: TracedQueue, name: str, offset: int
+    ) -> None:
+        """A client stores the offset of a consumer."""
+        self._report(self._offset_stored, channel, stream, name, offset)
+
+    def retention_moved(self, stream: TracedQueue, limits: StreamLimits) -> None:
+        """Retention has removed the first messages of a stream."""
+        self._report(self._retention_moved, stream, limits)
 
 
 def _is_of_firehose(message: Message) -> bool:

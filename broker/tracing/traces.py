@@ -20,8 +20,9 @@ from leveret.broker.runtime.pending import Answer, given
 from leveret.broker.services.services import Services
 from leveret.broker.tracing.batches import Batches
 from leveret.broker.tracing.lines import TraceLines
+from leveret.broker.tracing.log_blocks import LogBlocks, LogOptions
 from leveret.broker.tracing.log_directory import FileLimits, LogDirectory
-from leveret.broker.tracing.log_sink import LogBlocks, LogOptions, LogSink
+from leveret.broker.tracing.log_sink import LogSink
 from leveret.broker.tracing.output import TraceDestination, TraceOutput, TraceWriter
 from leveret.broker.tracing.pattern import TracePattern
 from leveret.broker.tracing.plugin_sink import GAPS, PluginSink

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from leveret.broker.events.taps import StreamChunk, StreamLimits
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.cluster.groups.group_machine import Effect
 from leveret.cluster.groups.group_member import GroupMember
@@ -16,6 +17,7 @@ from leveret.cluster.streams.client_questions import AnswerTo, ClientQuestions
 from leveret.cluster.streams.log_upkeep import LogUpkeep
 from leveret.cluster.streams.stream_machines import StreamGroupMachine
 from leveret.storage.disk.disk import StoreError
+from leveret.storage.stream_log.chunks import ChunkHead
 from leveret.storage.stream_log.stream_log import StreamLog
 from leveret.storage.stream_log.stream_store import StreamStore
 
@@ -128,9 +130,11 @@ class DeclaredStream(ReplicatedQueue):
         self._forget_member()
         self.own_log = MemberLog(member, machine, stored.log)
         machine.applied, machine.refused = self._applied, self._refused
+        machine.committed = self._committed
         self._upkeep = LogUpkeep(
-            self._groups, member, machine, stored, self._streams.write, self._saves.save
-        )
+            self._groups, member, machine, stored, self._streams.write, self._saves.save,
+            self._retention_moved,
+        )  # fmt: skip
         if self._options is not None:
             self._upkeep.configure(self._options)
         self.queue.member_changed()
@@ -176,6 +180,26 @@ class DeclaredStream(ReplicatedQueue):
             self.own_log.committed()
         if self._upkeep is not None:
             self._upkeep.applied()
+
+    # Traces
+
+    def _committed(self, head: ChunkHead) -> None:
+        """The member leads, and a chunk is committed."""
+        tracer, own = self.queue.tracer, self.own_log
+        if tracer is not None and own is not None:
+            chunk = StreamChunk(head.offset, head.message_count, head.entries_bytes, head.time_ms)
+            tracer.chunk_committed(self.queue, chunk, self._limits(own.log))
+
+    def _retention_moved(self) -> None:
+        tracer, own = self.queue.tracer, self.own_log
+        if tracer is not None and own is not None and self.use.leader == self.queue.node_name:
+            tracer.retention_moved(self.queue, self._limits(own.log))
+
+    def _limits(self, log: StreamLog) -> StreamLimits:
+        options = self.queue.options
+        return StreamLimits(
+            log.first_offset, options.max_age_ms, options.max_length_bytes, log.segment_bytes
+        )
 
     def end(self, is_deleted: bool) -> None:
         """End: the stream is deleted, or the node stops."""

@@ -29,12 +29,16 @@ PINNED_LOOK_MS = 1000
 
 
 class LogUpkeep:
-    """The upkeep of one member. save: takes a snapshot of it, and calls `saved`."""
+    """The upkeep of one member.
+
+    save: takes a snapshot of it, and calls `saved`. removed: called when retention has removed
+    segments.
+    """
 
     def __init__(
         self, groups: Groups, member: GroupMember, machine: StreamGroupMachine,
         stored: StoredStream, write: Callable[[StoredStream], object],
-        save: Callable[["LogUpkeep"], object],
+        save: Callable[["LogUpkeep"], object], removed: Callable[[], object],
     ) -> None:  # fmt: skip
         self.group = member.group
         self._groups = groups
@@ -43,6 +47,7 @@ class LogUpkeep:
         self._stored = stored
         self._write = write
         self._save = save
+        self._removed = removed
         self._kept = Retention()
         self._saved = groups.log.groups[self.group].snapshot.index
         self._segments = len(stored.log.segments)
@@ -102,6 +107,7 @@ class LogUpkeep:
             self._segments = len(log.segments)
             self._write(self._stored)
             self._member.raft.discarded(log.first_entry - 1)
+            self._removed()
         if possible < wanted:
             self._begin_save()
         self._plan_look(now_ms, is_pinned=wanted < due)

@@ -18,7 +18,7 @@ from leveret.cluster.streams.machine.questions import answer
 from leveret.cluster.streams.machine.stream_machine import StreamMachine, restore
 from leveret.cluster.streams.machine.tracking import SENDER, decode_records, sender_of
 from leveret.storage.stream_groups.stored_state import decode_state
-from leveret.storage.stream_log.chunks import read_head, tracking_of
+from leveret.storage.stream_log.chunks import ChunkHead, read_head, tracking_of
 
 
 class EffectError(ValueError):
@@ -29,8 +29,9 @@ class StreamGroupMachine:
     """The `GroupMachine` of a stream. stream: the machine itself, which may be ahead of the member.
 
     next_offset: the offset after the messages that the member has applied. applied: called with
-    the number of an entry that was applied. filter_bytes: the size of the filters of new chunks.
-    refused: called with a node, and why what its client has sent cannot be stored.
+    the number of an entry that was applied. committed: called with the head of a chunk with
+    messages, if this member leads. filter_bytes: the size of the filters of new chunks. refused:
+    called with a node, and why what its client has sent cannot be stored.
     """
 
     def __init__(self, stream: StreamMachine, next_offset: int) -> None:
@@ -38,6 +39,7 @@ class StreamGroupMachine:
         self.next_offset = next_offset
         self.applied: Callable[[int], object] = _nothing
         self.refused: Callable[[str, str], object] = lambda node, reason: None
+        self.committed: Callable[[ChunkHead], object] = _untraced
         self.filter_bytes = BYTES_MIN
         self._effects: list[tuple[int, Effect]] = []
         self._maker: ChunkMaker | None = None
@@ -54,6 +56,8 @@ class StreamGroupMachine:
             self.stream.apply(index, head.next_offset, tracking)
             if collects:
                 self._tell(tracking)
+                if head.message_count:
+                    self.committed(head)
         self.applied(index)
 
     def _tell(self, tracking: bytes) -> None:
@@ -186,6 +190,10 @@ class StreamGroupMachines:
 
 
 def _nothing(entry: int) -> None:
+    """No client watches the stream here."""
+
+
+def _untraced(head: ChunkHead) -> None:
     """No client watches the stream here."""
 
 

@@ -10,7 +10,8 @@ from leveret.analytics.traces.log_blocks import LogBlock
 from leveret.analytics.traces.parsing import ARROW_COLUMNS, parse_block
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.tracing.block_lines import BlockError, RecordBlock
-from leveret.broker.tracing.log_sink import LogBlocks, LogOptions, LogSink
+from leveret.broker.tracing.log_blocks import LogBlocks, LogOptions
+from leveret.broker.tracing.log_sink import LogSink
 from leveret.broker.tracing.pattern import TracePattern
 from leveret.storage.messages.message import Entry
 from tests.unit.broker.tracing.stand_ins import Channel, Delivery, KeptOutput, Queue, message

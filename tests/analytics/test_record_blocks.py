@@ -15,8 +15,9 @@ from leveret.analytics.traces.log_size import estimated_events
 from leveret.analytics.traces.trace_files import EVERYTHING, TraceWindow, described
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.tracing import block_format
+from leveret.broker.tracing.log_blocks import LogBlocks, LogOptions
 from leveret.broker.tracing.log_file import TraceLogFile
-from leveret.broker.tracing.log_sink import LogBlocks, LogOptions, LogSink
+from leveret.broker.tracing.log_sink import LogSink
 from leveret.broker.tracing.pattern import TracePattern
 from leveret.storage.messages.message import Entry
 from tests.unit.broker.tracing.stand_ins import Channel, Delivery, KeptOutput, Queue, message

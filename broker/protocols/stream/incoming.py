@@ -222,6 +222,9 @@ class Incoming:
             logger.warning("%s: an offset in stream '%s' is not stored", connection.name, name)
             return
         stream.store_offset(reference.encode("utf-8", "surrogateescape"), offset)
+        tracer = connection.vhost.tracer
+        if tracer is not None:
+            tracer.offset_stored(connection.session, stream, reference, offset)
 
     # Operations that may wait
 

@@ -149,6 +149,11 @@ class Publishers:
             return
         if not count:
             return
+        session, tracer = self._connection.session, self._connection.vhost.tracer
+        if tracer is not None:
+            name = publisher.reference.decode("utf-8", "surrogateescape")
+            messages = published.message_count
+            tracer.stream_published(session, publisher.stream, name, messages, len(frame))
         publisher.published += count
         self._counts.routed += count
         self.unconfirmed += count

@@ -10,9 +10,12 @@ when the client has answered (it has stored its offset by then), or when the con
 """
 
 import logging
+from collections.abc import Sequence
+from struct import Struct
 from typing import Final
 
 from leveret.broker.amqp.json_form import text
+from leveret.broker.events.taps import StreamChunk, Taps
 from leveret.broker.protocols.stream import codes, responses
 from leveret.broker.protocols.stream.requests import Properties
 from leveret.broker.protocols.stream.serving import (
@@ -41,6 +44,8 @@ UPDATE_TIMEOUT_MS: Final = 60_000
 """How long a client may take to answer that a consumer begins or stops."""
 NAME: Final = "name"
 NAME_BYTES_MAX: Final = 255
+_TRACED = Struct(">4xIq8xQ")
+"""What traces show of a chunk's head: the number of messages, its time, and the first offset."""
 
 logger = logging.getLogger("leveret.connection")
 
@@ -81,6 +86,11 @@ class Subscription:
         self.reader: StreamReader | None = None
         self.may_have_chunks = False
         self.consumed = 0
+
+    @property
+    def tag(self) -> str:
+        """Its name in traces."""
+        return self.properties.get(NAME) or f"subscription {self.number}"
 
     @property
     def filter_values(self) -> tuple[bytes, ...]:
@@ -126,6 +136,7 @@ class Subscription:
         self.may_have_chunks = False
         if reader is not None:
             reader.close()
+            self._subscriptions.reading_ended(self)
 
 
 class Subscriptions(Actor):
@@ -308,7 +319,27 @@ class Subscriptions(Actor):
             self._connection.send(responses.deliver_head(one.number, len(chunk), committed))
             self._connection.send(chunk)
         self._counts.delivered += one.consumed - consumed_before
+        tracer = self._connection.vhost.tracer
+        if tracer is not None:
+            self._trace(tracer, one, chunks, reader.next_offset + reader.lag)
         self.go_on_with(one)
+
+    def _trace(
+        self, tracer: Taps, one: Subscription, chunks: Sequence[bytes], end_offset: int
+    ) -> None:
+        """Report the chunks that were sent."""
+        session, is_filtered = self._connection.session, bool(one.filter_values)
+        for chunk in chunks:
+            count, time_ms, offset = _TRACED.unpack_from(chunk)
+            read = StreamChunk(offset, count, len(chunk), time_ms)
+            lag = max(0, end_offset - offset - count)
+            tracer.chunk_read(session, one.stream, one.tag, read, lag, is_filtered)
+
+    def reading_ended(self, one: Subscription) -> None:
+        """Report that a reader was closed."""
+        tracer = self._connection.vhost.tracer
+        if tracer is not None:
+            tracer.reading_ended(self._connection.session, one.stream, one.tag)
 
     # Single active consumers
 

@@ -107,6 +107,16 @@ class Consumer:
     def deliver(self, entries: list[Entry]) -> None:
         """Send messages to the client, at most `room`."""
 
+    def trace_chunk(self, offset: int, messages: int, size: int, time_ms: int, lag: int) -> None:
+        """Report messages of one chunk of a stream, which were delivered to it, to the tracer.
+
+        offset: of the first one. size: of their bodies. time_ms: of the chunk. lag: how many
+        messages are behind them.
+        """
+
+    def trace_end(self) -> None:
+        """Report to the tracer that it reads a stream no longer."""
+
     def queue_replaced(self, queue: "QueueClient") -> None:
         """Another object stands for the queue from now on."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from leveret.broker.queues.contract.offset_specification import OffsetSpecification
+from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.runtime.pending import Answer
 
 
@@ -92,6 +93,7 @@ class Stream(Protocol):
     """One stream, as the stream protocol uses it. Its `QueueClient` has these methods, too."""
 
     name: str
+    kind: QueueKind
     is_deleted: bool
 
     def add_user(self, user: StreamUser) -> None:

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from msgspec import structs
 
 from leveret.broker.amqp.errors import Fault
+from leveret.broker.events.taps import Taps
 from leveret.broker.queues.contract.queue_client import Consumer
 from leveret.broker.queues.contract.status import UP, ConsumerFigures
 from leveret.broker.runtime.pending import Answer
@@ -19,6 +20,7 @@ from leveret.cluster.replicated_queues.client.timed_request import TimedRequest
 from leveret.cluster.streams.client.chunk_reader import ChunkReader
 from leveret.cluster.streams.client.entry_reading import ChunkEntries, StoredMessageReader
 from leveret.cluster.streams.client.stream_readers import StreamReaders
+from leveret.storage.messages.message import Entry
 
 MESSAGES_AT_ONCE: Final = 512
 """How many messages are given to a consumer at a time at most."""
@@ -33,6 +35,10 @@ class ConsumedStream(Protocol):
 
     readers: StreamReaders
     entry_reader: StoredMessageReader
+
+    @property
+    def tracer(self) -> Taps | None:
+        """The tracer of its vhost; None while this is not traced."""
 
     def delivered(self, count: int) -> None:
         """Messages were given to a consumer."""
@@ -122,6 +128,15 @@ class StreamConsumer:
         if entries:
             self._stream.delivered(len(entries))
             self.consumer.deliver(entries)
+            if self._stream.tracer is not None:
+                self._trace(chunk, entries)
+
+    def _trace(self, chunk: ChunkEntries, entries: list[Entry]) -> None:
+        """Report messages that were given. The position of an entry is its offset."""
+        first, end = entries[0].position, chunk.next_offset
+        size = sum([len(entry.message.body) for entry in entries])
+        lag = max(0, self._stream.readers.end_offset - end)
+        self.consumer.trace_chunk(first, end - first, size, chunk.time_ms, lag)
 
     def end(self, error: Exception | None = None) -> None:
         """It gets no more messages. error: for a client that waits for its subscription."""
@@ -132,6 +147,8 @@ class StreamConsumer:
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
+            if self._stream.tracer is not None:
+                self.consumer.trace_end()
         elif error is not None:
             self._request.refuse(error)
 

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 from leveret.broker.amqp.errors import ConnectionFault, Fault, internal_error, not_found
 from leveret.broker.amqp10.conversion import ConversionRules
 from leveret.broker.declarations.requester import Requester
+from leveret.broker.events.taps import Taps
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.queues.contract.offset_specification import OffsetSpecification
@@ -365,6 +366,11 @@ class StreamQueueClient(Actor):
         waiting = self._consumers.get(consumer)
         if waiting is not None:
             self.hand_over_later(waiting)
+
+    @property
+    def tracer(self) -> Taps | None:
+        """The tracer of its vhost; None while this is not traced."""
+        return self._owner.tracer
 
     def delivered(self, count: int) -> None:
         """Messages were given to a consumer."""

@@ -42,8 +42,11 @@ class Vhost:
 
 
 class Queue:
-    def __init__(self, name="orders"):
+    """A queue; a stream if `is_stream`."""
+
+    def __init__(self, name="orders", is_stream=False):
         self.name = name
+        self.kind = SimpleNamespace(removes_messages=not is_stream)
 
 
 class Delivery(NamedTuple):

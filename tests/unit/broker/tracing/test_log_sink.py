@@ -11,7 +11,8 @@ from leveret.broker.amqp.content_header import make_header, read_header
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.tracing import record
 from leveret.broker.tracing.block_lines import RecordBlock
-from leveret.broker.tracing.log_sink import BLOCK_BYTES, LogBlocks, LogOptions, LogSink
+from leveret.broker.tracing.log_blocks import BLOCK_BYTES, LogBlocks, LogOptions
+from leveret.broker.tracing.log_sink import LogSink
 from leveret.broker.tracing.pattern import TracePattern
 from leveret.storage.messages.message import Entry, Message
 from tests.unit.broker.tracing.stand_ins import (

@@ -33,7 +33,7 @@ class Upkeep(LogUpkeep):
         member = node.groups.members[1]
         super().__init__(
             node.groups, member, member.machine, node.store.streams.streams[1],
-            node.store.streams.write, lambda upkeep: None,
+            node.store.streams.write, lambda upkeep: None, lambda: None,
         )  # fmt: skip
 
     async def keep(self, **options):

@@ -1,0 +1,166 @@
+"""Writes the events of streams as records of a trace log, one for each chunk.
+
+A stream moves messages by the thousand, and they stay in it, so there are no records of single
+messages, and no acknowledgements: these only make room. The beginning of a record is made once for
+each consumer, publisher or stream.
+"""
+
+from typing import Any, Final
+
+from leveret.broker.events.taps import (
+    Sink,
+    StreamChunk,
+    StreamLimits,
+    TracedChannel,
+    TracedQueue,
+)
+from leveret.broker.runtime.clock import Clock
+from leveret.broker.tracing import record
+from leveret.broker.tracing.log_blocks import BLOCK_BYTES, LogBlocks, LogOptions, event_start
+from leveret.broker.tracing.pattern import TracePattern
+from leveret.broker.tracing.shown import shown
+
+STARTS_MAX: Final = 4096
+"""Beginnings of records that are kept. When there are more, all are dropped."""
+
+
+class StreamRecords(Sink):
+    """The records of streams in the log of one vhost."""
+
+    def __init__(
+        self, blocks: LogBlocks, clock: Clock, pattern: TracePattern, options: LogOptions
+    ) -> None:
+        self._block = blocks.block
+        self._batches = blocks.batches
+        self._wall_time_s = clock.wall_time_s
+        self._matches = pattern.matches
+        self._options = options
+        self._starts: dict[tuple[str, TracedChannel | None, TracedQueue, str], str] = {}
+
+    def stream_published(
+        self, channel: TracedChannel, stream: TracedQueue, publisher: str, count: int, size: int
+    ) -> None:
+        """Write a record for the messages of a publish."""
+        key = record.APPEND, channel, stream, publisher
+        start = self._starts.get(key)
+        if start is None:
+            start = self._start(key, publisher=shown(publisher))
+        if start:
+            now = self._now()
+            line = f'{start}{now},"count":{count},"body_size":{size}}}\n'
+            self._block.happened(now, line.encode())
+
+    def chunk_committed(
+        self, stream: TracedQueue, chunk: StreamChunk, limits: StreamLimits
+    ) -> None:
+        """Write a record for a chunk."""
+        key = record.COMMIT, None, stream, ""
+        start = self._starts.get(key)
+        if start is None:
+            start = self._start(key)
+        if start:
+            now = self._now()
+            line = f"{start}{now}{_of_chunk(chunk)}{_of_limits(limits)}}}\n"
+            self._block.happened(now, line.encode())
+
+    def chunk_read(
+        self,
+        channel: TracedChannel,
+        stream: TracedQueue,
+        consumer_tag: str,
+        chunk: StreamChunk,
+        lag: int,
+        is_filtered: bool,
+    ) -> None:
+        """Write a record for a chunk, or for the part of one that a consumer got."""
+        key = record.READ, channel, stream, consumer_tag
+        start = self._starts.get(key)
+        if start is None:
+            start = self._start(key, consumer_tag=shown(consumer_tag), filtered=is_filtered)
+        if start:
+            now = self._now()
+            line = f'{start}{now}{_of_chunk(chunk)},"lag":{lag}}}\n'
+            self._block.happened(now, line.encode())
+
+    def reading_ended(self, channel: TracedChannel, stream: TracedQueue, consumer_tag: str) -> None:
+        """Write a record. The consumer needs no beginning of records any longer."""
+        self._starts.pop((record.READ, channel, stream, consumer_tag), None)
+        self._say_of_stream(
+            record.END_READING, stream, **who(channel), consumer_tag=shown(consumer_tag)
+        )
+
+    def offset_stored(
+        self, channel: TracedChannel, stream: TracedQueue, name: str, offset: int
+    ) -> None:
+        """Write a record."""
+        more = {**who(channel), "consumer_tag": shown(name), "offset": offset}
+        self._say_of_stream(record.STORE_OFFSET, stream, **more)
+
+    def retention_moved(self, stream: TracedQueue, limits: StreamLimits) -> None:
+        """Write a record."""
+        self._say_of_stream(
+            record.RETAIN, stream, first_offset=limits.first_offset,
+            max_age_us=_microseconds(limits.age_max_ms), max_bytes=limits.bytes_max,
+            segment_bytes=limits.segment_bytes,
+        )  # fmt: skip
+
+    def _say_of_stream(self, event: str, stream: TracedQueue, **fields: Any) -> None:
+        if self._matches(event, stream.name):
+            self._say(event, queue=shown(stream.name), **fields)
+
+    def _start(self, key: tuple[str, TracedChannel | None, TracedQueue, str], **more: Any) -> str:
+        """The first text of a record; empty if the pattern excludes such records."""
+        event, channel, stream, _ = key
+        start = ""
+        if self._matches(event, stream.name):
+            known = {} if channel is None else who(channel)
+            start = event_start(event, self._options, **known, queue=shown(stream.name), **more)
+        if len(self._starts) >= STARTS_MAX:
+            self._starts.clear()
+        self._starts[key] = start
+        return start
+
+    def _say(self, event: str, **fields: Any) -> None:
+        now = self._now()
+        line = f"{event_start(event, self._options, **fields)}{now}}}\n"
+        self._block.happened(now, line.encode())
+
+    def _now(self) -> int:
+        """The time of records that are added now."""
+        now = int(self._wall_time_s() * 1_000_000)
+        if now >= self._batches.turns_us or self._block.size >= BLOCK_BYTES:
+            self._batches.turn(now)
+        return now
+
+
+def who(channel: TracedChannel | None) -> dict[str, Any]:
+    """The fields of a record that tell whose client caused an event."""
+    if channel is None:
+        return {"connection": "", "channel": 0, "user": ""}
+    connection = channel.connection
+    return {
+        "connection": shown(connection.name),
+        "channel": channel.number,
+        "user": shown(connection.user.name),
+    }
+
+
+def _of_chunk(chunk: StreamChunk) -> str:
+    return (
+        f',"offset":{chunk.offset},"count":{chunk.messages},"body_size":{chunk.size}'
+        f',"published_us":{chunk.time_ms * 1000}'
+    )
+
+
+def _of_limits(limits: StreamLimits) -> str:
+    age_us, octets = _microseconds(limits.age_max_ms), limits.bytes_max
+    return (
+        f',"first_offset":{limits.first_offset}'
+        f',"max_age_us":{"null" if age_us is None else age_us}'
+        f',"max_bytes":{"null" if octets is None else octets}'
+        f',"segment_bytes":{limits.segment_bytes}'
+    )
+
+
+def _microseconds(ms: int | None) -> int | None:
+    return None if ms is None else ms * 1000
