@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from leveret.analytics.findings.collect_streams import collect_streams
 from leveret.analytics.findings.evidence import (
     ACTIVITY_US,
     STEPS_MAX,
@@ -232,6 +233,7 @@ def collect_evidence(engine: Engine) -> Evidence:
     _collect_consumers(engine, found)
     _collect_publishers(engine, found)
     _collect_messages(engine, found)
+    collect_streams(engine, found)
     found.short_lived = [ShortLived(*row) for row in _rows(engine, _SHORT_LIVED)]
     found.gaps = [Gap(*row) for row in _rows(engine, _GAPS)]
     found.unread = [Unread(row[0] or "", *row[1:]) for row in _rows(engine, _UNREAD)]

@@ -257,6 +257,70 @@ class Unread(NamedTuple):
     example: str
 
 
+class ReaderStep(NamedTuple):
+    """Where a consumer of a stream is after a step, in which it read `read` messages.
+
+    first_offset: of the stream, at the same time. lost: messages that it has not read, and that
+    retention has removed.
+    """
+
+    at_us: int
+    read: int
+    next_offset: int
+    lag: int
+    lag_us: int
+    lost: int
+    first_offset: int
+
+
+@dataclass
+class StreamReader:
+    """A consumer of a stream. steps: in order, at least one.
+
+    name: under which it stores its offset, if it is known, or its tag. stored_offset: -1 if there
+    is none.
+    """
+
+    queue: Queue
+    connection: str
+    name: str
+    has_ended: bool
+    stored_offset: int = -1
+    steps: list[ReaderStep] = field(default_factory=list)
+
+    def at(self, time_us: int) -> ReaderStep:
+        """Return the first step that is not before a time."""
+        return next(step for step in self.steps if step.at_us >= time_us)
+
+
+@dataclass
+class StreamSteps:
+    """What was published to a stream, by the time of the step, and what it keeps now."""
+
+    age_max_us: int | None = None
+    bytes_max: int | None = None
+    segment_bytes: int = 0
+    ends: dict[int, int] = field(default_factory=dict)
+    messages: dict[int, int] = field(default_factory=dict)
+    bytes: dict[int, int] = field(default_factory=dict)
+
+    def published(self, since_us: int, until_us: int) -> int:
+        """Return the number of messages published after one step until the end of another."""
+        return self.ends[until_us] - self.ends[since_us]
+
+    def kept_messages(self, since_us: int) -> int | None:
+        """Return how many messages the stream keeps at least, as large as those since a time.
+
+        None without a limit in bytes.
+        """
+        messages = sum(count for at_us, count in self.messages.items() if at_us >= since_us)
+        size = sum(size for at_us, size in self.bytes.items() if at_us >= since_us)
+        if self.bytes_max is None or not size:
+            return None
+        kept = self.bytes_max - min(self.segment_bytes, self.bytes_max // 2)
+        return kept * messages // size
+
+
 @dataclass
 class Evidence:
     """All figures. arrivals: messages by queue, user and step, of queues with several users.
@@ -282,6 +346,8 @@ class Evidence:
     hot_keys: list[HotKey] = field(default_factory=list)
     duplicates: list[Duplicates] = field(default_factory=list)
     short_lived: list[ShortLived] = field(default_factory=list)
+    streams: dict[Queue, StreamSteps] = field(default_factory=dict)
+    stream_readers: list[StreamReader] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from leveret.analytics.findings import clients, consumers, load, losses, retries
+from leveret.analytics.findings import clients, consumers, load, losses, retries, streams
 from leveret.analytics.findings.evidence import Evidence
 from leveret.analytics.findings.finding import Finding, Severity
 
@@ -10,8 +10,9 @@ FINDINGS_MAX = 60
 OF_ONE_KIND_MAX = 5
 
 _ALWAYS = (
-    clients.gaps, consumers.stalled, load.no_consumer, consumers.slow, retries.circles,
-    retries.poison, losses.losses, losses.dead_letters, losses.unroutable, consumers.prefetch_high,
+    clients.gaps, streams.overtaken, streams.falls_behind, consumers.stalled, load.no_consumer,
+    consumers.slow, retries.circles, retries.poison, losses.losses, losses.dead_letters,
+    losses.unroutable, consumers.prefetch_high,
 )  # fmt: skip
 _LAST = (clients.duplicates, clients.hot_keys, clients.churn, clients.unread)
 

@@ -6,7 +6,7 @@ that DuckDB cannot parse: it becomes `list_value(...)`.
 
 import re
 
-from leveret.analytics.tables.columns import DOUBLE, HOPS, LONG, STRING, STRINGS, TIMESTAMP
+from leveret.analytics.tables.columns import BOOLEAN, DOUBLE, HOPS, LONG, STRING, STRINGS, TIMESTAMP
 
 LAST_US = 253_402_300_799_999_999
 """The end of the year 9999. DuckDB refuses later times than 294247-01-10; Python ends here."""
@@ -46,6 +46,7 @@ TYPES = {
     STRING: "varchar",
     LONG: "bigint",
     DOUBLE: "double",
+    BOOLEAN: "boolean",
     TIMESTAMP: "timestamptz",
     STRINGS: "varchar[]",
     HOPS: "struct(queue varchar, reason varchar, exchange varchar, time_us bigint,"

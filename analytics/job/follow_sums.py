@@ -7,7 +7,13 @@ in proportion to the added rows, and reading a table in proportion to its sums.
 
 from typing import NamedTuple
 
-from leveret.analytics.tables import event_tables, flow_tables, plausible, queue_levels
+from leveret.analytics.tables import (
+    event_tables,
+    flow_tables,
+    plausible,
+    queue_levels,
+    stream_tables,
+)
 
 ROWS_MIN = 50_000
 """A table with fewer rows is not summed up."""
@@ -66,6 +72,11 @@ SUMMED = {
         ("last_us", "sample"),
     ),
     "seconds": Summed(queue_levels.SECONDS, _OF_SECOND),
+    "stream_steps": Summed(
+        stream_tables.STREAM_STEPS, ("messages", "bytes"), ("first_us",),
+        ("last_us", "next_offset", "end_offset", "first_offset", "published_us", "is_filtered",
+         "max_age_us", "max_bytes", "segment_bytes"),
+    ),
     "sizes": Summed(event_tables.SIZES, ("messages", "bytes")),
     "publishers": Summed(event_tables.PUBLISHERS, ("messages",)),
     "days": Summed(plausible.DAYS, ("records",), ("first_us",), ("last_us",)),

@@ -15,7 +15,12 @@ from leveret.analytics.job.follow_changes import MINUTE_US, OF_MINUTE, Change
 from leveret.analytics.job.follow_ranges import in_ranges
 from leveret.analytics.job.follow_sums import SUMMED
 from leveret.analytics.job.job import QUERIES, JobOptions, stage_flows
-from leveret.analytics.tables import consumer_activity, history_tables, queue_levels
+from leveret.analytics.tables import (
+    consumer_activity,
+    history_tables,
+    queue_levels,
+    stream_tables,
+)
 from leveret.analytics.tables.dead_letters import stage_hops
 from leveret.analytics.tables.queue_histories import FATES_VIEWS, PURGES
 
@@ -128,6 +133,8 @@ def stage(engine: DuckDBEngine, options: JobOptions) -> None:
     for name, query in _VIEWS.items():
         engine.view(name, query)
     queue_levels.stage_levels(engine)
+    engine.stage("stream_steps", SUMMED["stream_steps"].summed("state.stream_steps"))
+    stream_tables.stage_streams(engine)
     stage_hops(engine)
 
 

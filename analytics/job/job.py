@@ -21,6 +21,7 @@ from leveret.analytics.tables import (
     history_tables,
     key_tables,
     queue_levels,
+    stream_tables,
 )
 from leveret.analytics.tables.anomalies import ANOMALIES, open_series
 from leveret.analytics.tables.copied_events import count_once
@@ -58,6 +59,7 @@ QUERIES = {
     **DEAD_LETTERS,
     **history_tables.QUERIES,
     **consumer_activity.QUERIES,
+    **stream_tables.QUERIES,
 }
 """The tables that are made from records, by name."""
 
@@ -132,6 +134,9 @@ def _stage(engine: Engine, options: JobOptions, progress: JobProgress) -> LeftOu
         queue_levels.stage_levels(engine)
     with progress.step("consumer steps"):
         consumer_activity.stage_activity(engine)
+    with progress.step("streams"):
+        engine.stage("stream_steps", stream_tables.STREAM_STEPS)
+        stream_tables.stage_streams(engine)
     with progress.step("dead letters"):
         stage_hops(engine)
     engine.view("identified", event_tables.IDENTIFIED)

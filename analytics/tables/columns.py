@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
-STRING, LONG, DOUBLE, TIMESTAMP, STRINGS = (
+STRING, LONG, DOUBLE, BOOLEAN, TIMESTAMP, STRINGS = (
     "string",
     "bigint",
     "double",
+    "boolean",
     "timestamp",
     "array<string>",
 )

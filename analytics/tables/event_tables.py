@@ -16,6 +16,12 @@ PUBLISHERS = f"""
         select vhost, user, explode(queues) as queue, time_us - time_us % {_ACTIVITY_US} as at_us,
             weight
         from events where event = 'publish'
+        union all
+        select vhost, user, explode(streams), time_us - time_us % {_ACTIVITY_US}, weight
+        from events where event = 'publish'
+        union all
+        select vhost, user, queue, time_us - time_us % {_ACTIVITY_US}, count
+        from events where event = 'append'
     )
     select to_date(timestamp_micros(at_us)) as date, at_us, vhost, queue, user,
         sum(weight) as messages
@@ -24,7 +30,7 @@ PUBLISHERS = f"""
 
 IDENTIFIED = """
     select vhost, message_id, xxhash64(vhost, message_id) as id, time_us, exchange, connection,
-        get(queues, 0) as first_queue
+        coalesce(get(queues, 0), get(streams, 0)) as first_queue
     from events where event = 'publish' and message_id is not null
 """
 """The view `identified`: publishes of messages with an id."""

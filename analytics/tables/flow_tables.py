@@ -2,8 +2,9 @@
 
 FLOWS_BY_KEY = """
     select date_trunc('minute', timestamp_micros(time_us)) as minute, vhost, node, event, exchange,
-        queue, queues, if(event in ('publish', 'deliver', 'return'), get(routing_keys, 0), null)
-            as full_key, user, connection, channel, consumer_tag, reason, redelivered, requeue,
+        queue, queues, streams,
+        if(event in ('publish', 'deliver', 'return'), get(routing_keys, 0), null) as full_key,
+        user, connection, channel, consumer_tag, reason, redelivered, requeue,
         no_ack, count(*) as records, sum(coalesce(count, weight)) as messages,
         sum(weight * body_size) as bytes, min(time_us) as first_us, max(time_us) as last_us,
         max(weight) as sample
@@ -12,8 +13,9 @@ FLOWS_BY_KEY = """
 """The view `flows_by_key`: records counted by minute, participants, event and routing key."""
 
 FLOWS = """
-    select minute, vhost, node, event, exchange, queue, queues, full_key is not null as has_key,
-        named_key as routing_key, user, connection, channel, consumer_tag, reason, redelivered,
+    select minute, vhost, node, event, exchange, queue, queues, streams,
+        full_key is not null as has_key, named_key as routing_key, user, connection, channel,
+        consumer_tag, reason, redelivered,
         requeue, no_ack, sum(records) as records, sum(messages) as messages, sum(bytes) as bytes,
         min(first_us) as first_us, max(last_us) as last_us, max(sample) as sample
     from flows_by_key left join named_keys on to_date(minute) = on_date and vhost = in_vhost
@@ -23,7 +25,7 @@ FLOWS = """
 """The view `flows`: the same, with few routing keys (key_tables.py). Many tables need no more."""
 
 _WITH_EXCHANGE = "('publish', 'deliver', 'return')"
-_WITH_CLIENT = "('publish', 'deliver', 'ack', 'return')"
+_WITH_CLIENT = "('publish', 'deliver', 'ack', 'return', 'append', 'read')"
 _COUNTED = "minute, vhost, event, redelivered, messages, bytes"
 
 TRAFFIC = f"""
@@ -37,25 +39,31 @@ TRAFFIC = f"""
         union all
         select 'connection', connection, {_COUNTED} from flows where event in {_WITH_CLIENT}
         union all
-        select 'queue', queue, {_COUNTED} from flows where event in ('deliver', 'ack')
+        select 'queue', queue, {_COUNTED}
+        from flows where event in ('deliver', 'ack', 'append', 'read')
         union all
         select 'queue', explode(queues), {_COUNTED}
         from flows where event in ('publish', 'dead_letter')
+        union all
+        select 'queue', explode(streams), {_COUNTED}
+        from flows where event in ('publish', 'dead_letter')
     )
     select to_date(minute) as date, minute, vhost, kind, name,
-        sum(if(event in ('publish', 'dead_letter'), messages, 0)) as published,
-        sum(if(event = 'deliver', messages, 0)) as delivered,
+        sum(if(event in ('publish', 'dead_letter', 'append'), messages, 0)) as published,
+        sum(if(event in ('deliver', 'read'), messages, 0)) as delivered,
         sum(if(event = 'ack', messages, 0)) as acknowledged,
         sum(if(event = 'deliver' and redelivered, messages, 0)) as redelivered,
         sum(if(event = 'return', messages, 0)) as returned,
-        sum(if(event = 'publish', bytes, 0)) as bytes_in,
-        sum(if(event = 'deliver', bytes, 0)) as bytes_out
+        sum(if(event in ('publish', 'append'), bytes, 0)) as bytes_in,
+        sum(if(event in ('deliver', 'read'), bytes, 0)) as bytes_out
     from parties where name is not null or kind = 'routing_key'
     group by minute, vhost, kind, name
 """
 
-FAN_OUT = """
-    select to_date(minute) as date, vhost, exchange, cast(array_size(queues) as bigint) as queues,
+_QUEUES = "array_size(queues) + coalesce(array_size(streams), 0)"
+
+FAN_OUT = f"""
+    select to_date(minute) as date, vhost, exchange, cast({_QUEUES} as bigint) as queues,
         sum(messages) as messages
     from flows where event = 'publish' group by 1, 2, 3, 4
 """
@@ -72,12 +80,12 @@ REDELIVERIES = """
     ) where redelivered + rejected + requeued > 0
 """
 
-UNROUTABLE = """
+UNROUTABLE = f"""
     select to_date(minute) as date, minute, vhost, exchange, routing_key,
         sum(if(event = 'publish', messages, 0)) as messages,
         sum(if(event = 'return', messages, 0)) as returned,
         min(user) as user, min(connection) as connection
-    from flows where event = 'return' or (event = 'publish' and array_size(queues) = 0)
+    from flows where event = 'return' or (event = 'publish' and {_QUEUES} = 0)
     group by minute, vhost, exchange, routing_key
 """
 
@@ -97,8 +105,14 @@ TOPOLOGY = f"""
             {_MEASURED}
         from flows where event in ('publish', 'dead_letter')
         union all
+        select 'exchange', exchange, 'queue', explode(streams), if(event = 'publish', null, reason),
+            {_MEASURED}
+        from flows where event in ('publish', 'dead_letter')
+        union all
+        select 'user', user, 'queue', queue, null, {_MEASURED} from flows where event = 'append'
+        union all
         select 'queue', queue, 'consumer', {_CONSUMER}, null, {_MEASURED}
-        from flows where event = 'deliver'
+        from flows where event in ('deliver', 'read')
     ), spans as (
         select to_date(minute) as date, (max(last_us) - min(first_us)) / 1e6 as seconds
         from flows group by 1
@@ -136,8 +150,8 @@ CONNECTIONS = """
         select to_date(minute) as date, vhost, connection, max(user) as user,
             min(if(event = 'open', first_us, null)) as opened_us,
             max(if(event = 'close', last_us, null)) as closed_us,
-            sum(if(event = 'publish', messages, 0)) as published,
-            sum(if(event = 'deliver', messages, 0)) as delivered,
+            sum(if(event in ('publish', 'append'), messages, 0)) as published,
+            sum(if(event in ('deliver', 'read'), messages, 0)) as delivered,
             sum(if(event = 'ack', messages, 0)) as acknowledged,
             max(channel) as channels
         from flows where connection != '' group by 1, 2, 3

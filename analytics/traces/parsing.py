@@ -199,6 +199,11 @@ def _staged(kept: pa.Table, weight: int, wanted: Wanted | None) -> Iterator[pa.R
         kept = kept.filter(wanted(kept))
     rows = len(kept)
     blank = {name: pa.nulls(rows, ARROW_COLUMNS.field(name).type) for name in _ONLY_OF_SOME}
-    made = {"weight": pa.repeat(weight, rows), **blank}
+    weights = pa.repeat(weight, rows)
+    if weight != 1:
+        # Chunks of streams are all in the log, whatever its sample.
+        of_streams = pc.is_in(kept["event"].cast(pa.string()), pa.array(record.STREAM_EVENTS))
+        weights = pc.if_else(of_streams, 1, weights)
+    made = {"weight": weights, **blank}
     columns = [made[name] if name in made else kept[name] for name in ARROW_COLUMNS.names]
     yield from pa.Table.from_arrays(columns, schema=ARROW_COLUMNS).to_batches()

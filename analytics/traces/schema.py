@@ -22,7 +22,7 @@ class LogUnit(NamedTuple):
     text: bytes
 
 
-_UNSEEN = ("body", "delivery_tag", "reply_code", "reply_text", "sample")
+_UNSEEN = ("body", "delivery_tag", "reply_code", "reply_text", "sample", "publisher")
 FIELDS: dict[str, str] = {
     field.name: field.type for field in record.FIELDS if field.name not in _UNSEEN
 }
@@ -34,7 +34,8 @@ IDS = ("message_id", "correlation_id")
 KEPT = (
     "event", "time_us", "node", "vhost", "connection", "channel", "user", "message", "new_message",
     "exchange", "routing_keys", "queues", "queue", "consumer_tag", "redelivered", "no_ack",
-    "requeue", "reason", "body_size", "count", "until_us", "lost",
+    "requeue", "reason", "body_size", "count", "until_us", "lost", "streams", "offset",
+    "published_us", "lag", "filtered", "first_offset", "max_age_us", "max_bytes", "segment_bytes",
 )  # fmt: skip
 """The fields that are kept of records."""
 
@@ -72,15 +73,20 @@ TEXT_MAX = 1_000
 _TIMES = range(253_402_300_800_000_000)
 """Microseconds from the year 1970 to 9999, which are those of which engines make dates."""
 _MANY = range(1 << 40)
+_OFFSETS = range(1 << 61)
 RANGES: dict[str, range] = {
     "time_us": _TIMES, "until_us": _TIMES, "channel": range(1 << 16), "message": range(1 << 63),
     "new_message": range(1 << 63), "body_size": range(1 << 32), "count": _MANY, "lost": _MANY,
+    "published_us": _TIMES, "offset": _OFFSETS, "first_offset": _OFFSETS, "lag": _OFFSETS,
+    "max_age_us": _OFFSETS, "max_bytes": _OFFSETS, "segment_bytes": _OFFSETS,
 }  # fmt: skip
 """The numbers that a field can have: more would overflow the sums of tables, which ends a job."""
 SAMPLES = range(1, SAMPLE_MAX + 1)
 """The messages that one in a log can stand for, as its header says."""
 
-_DISPENSABLE = {"consumer_tag", "properties", "user", "connection", "channel"}
+_DISPENSABLE = {
+    "consumer_tag", "properties", "user", "connection", "channel", "max_age_us", "max_bytes",
+}  # fmt: skip
 """Fields that the tables can do without: a record is valid without them."""
 
 

@@ -22,6 +22,7 @@ from leveret.broker.tracing.shown import shown
 
 STARTS_MAX: Final = 4096
 """Beginnings of records that are kept. When there are more, all are dropped."""
+_AGE_MS_MAX: Final = 1 << 50
 
 
 class StreamRecords(Sink):
@@ -163,4 +164,5 @@ def _of_limits(limits: StreamLimits) -> str:
 
 
 def _microseconds(ms: int | None) -> int | None:
-    return None if ms is None else ms * 1000
+    """The limit of an age as logs show it; None if it is longer than any log."""
+    return None if ms is None or ms > _AGE_MS_MAX else ms * 1000

@@ -36,6 +36,7 @@ from tests.analytics.test_incidents import found_in
 INCIDENTS = {
     "stall_of_one_of_four_slow_ones", "a_message_that_is_too_large", "poison_that_is_thrown_away",
     "deleted_with_its_messages", "purged_with_400", "stall_with_little_traffic",
+    "a_consumer_that_the_size_will_overtake",
 }  # fmt: skip
 """Each has a virtual host of its name."""
 ROOT = Path(leveret.analytics.analyze.__file__).absolute().parents[2]

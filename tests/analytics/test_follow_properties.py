@@ -13,7 +13,7 @@ from leveret.analytics.job import follow_reading
 from leveret.analytics.job.follow_quickly import Following
 from leveret.analytics.job.job import JobOptions
 from leveret.analytics.traces.trace_files import HOUR_US
-from leveret.broker.tracing.record import LINES_SUFFIX, OPEN_LINES_SUFFIX
+from leveret.broker.tracing.record import LINES_SUFFIX, OPEN_LINES_SUFFIX, STREAM_EVENTS
 from tests.analytics.logs import START_US, header, lines, partition
 from tests.analytics.running import analyze_quickly
 from tests.analytics.tables import everything
@@ -23,7 +23,10 @@ FILES_OF_AN_HOUR = 2
 
 
 class BusyNode(RandomNode):
-    """Its messages have ids, some of them twice; they become dead letters, and clocks go back."""
+    """Its messages have ids, some of them twice; they become dead letters, and clocks go back.
+
+    It also has streams, whose offsets are as random.
+    """
 
     def step(self):
         if self.random.random() < 0.02:
@@ -32,10 +35,21 @@ class BusyNode(RandomNode):
             self.tell(self.random.choice(("open", "close")))
         if self.random.random() < 0.02:
             self.tell("gap")
+        if self.random.random() < 0.15:
+            self.use_stream()
         super().step()
+
+    def use_stream(self):
+        number = self.random.randrange
+        self.tell(
+            self.random.choice(STREAM_EVENTS), queue=f"stream {number(2)}", offset=number(1000),
+            count=number(1, 50), lag=number(90), first_offset=number(300),
+            published_us=self.now - number(10**8), max_bytes=number(10**6),
+        )  # fmt: skip
 
     def tell(self, name, **fields):
         if name == "publish" and self.random.random() < 0.6:
+            fields["streams"] = ["stream 1"]
             fields["properties"] = {"message_id": f"id {self.random.randrange(200)}"}
         number = self.random.randrange(3)
         super().tell(

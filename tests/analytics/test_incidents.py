@@ -22,7 +22,7 @@ TUNED = [one for one in ALL if not one.is_held_out]
 NEEDED = (
     "summary", "queue_activity", "consumer_activity", "consumers", "unattended", "publishers",
     "topology", "poison", "fates", "dead_letters", "unroutable", "routing_keys", "duplicates",
-    "connections", "gaps",
+    "connections", "gaps", "stream_activity", "stream_consumers", "stream_offsets",
 )  # fmt: skip
 """The tables from which findings are made."""
 

@@ -21,6 +21,7 @@ PREFETCH_HIGH, PREFETCH_LOW, CHURN = "prefetch_high", "prefetch_low", "churn"
 EXPIRED, OVERFLOW, REJECTED, REMOVED = "expired", "overflow", "rejected", "removed"
 DEAD_LETTERS, LOST_LETTERS, UNROUTABLE = "dead_letters", "lost_dead_letters", "unroutable"
 DUPLICATES, GAP = "duplicates", "gap"
+FALLS_BEHIND, OVERTAKEN = "falls_behind", "overtaken"
 
 SYMPTOMS = (WAITS, BACKLOG)
 """What follows from most incidents of consumers, and may be said of the same queue."""

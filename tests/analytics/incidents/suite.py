@@ -15,6 +15,7 @@ from tests.analytics.incidents import (  # noqa: F401 - the scripts register the
     quiet_days,
     retries,
     stalls,
+    streams,
 )
 from tests.analytics.incidents.incident import INCIDENTS, Incident, Says
 from tests.analytics.incidents.simulated_log import MIDNIGHT_US, SECOND_US
