@@ -185,13 +185,13 @@ class DeclaredStream(ReplicatedQueue):
 
     def _committed(self, head: ChunkHead) -> None:
         """The member leads, and a chunk is committed."""
-        tracer, own = self.queue.tracer, self.own_log
+        tracer, own = self.queue.owner.tracer, self.own_log
         if tracer is not None and own is not None:
             chunk = StreamChunk(head.offset, head.message_count, head.entries_bytes, head.time_ms)
             tracer.chunk_committed(self.queue, chunk, self._limits(own.log))
 
     def _retention_moved(self) -> None:
-        tracer, own = self.queue.tracer, self.own_log
+        tracer, own = self.queue.owner.tracer, self.own_log
         if tracer is not None and own is not None and self.use.leader == self.queue.node_name:
             tracer.retention_moved(self.queue, self._limits(own.log))
 

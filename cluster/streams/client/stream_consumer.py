@@ -11,8 +11,8 @@ from typing import Final, Protocol
 from msgspec import structs
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.events.taps import Taps
 from leveret.broker.queues.contract.queue_client import Consumer
+from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.status import UP, ConsumerFigures
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Turns
@@ -31,14 +31,11 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class ConsumedStream(Protocol):
-    """The stream that is consumed. entry_reader: decodes its messages."""
+    """The stream that is consumed. owner: its vhost. entry_reader: decodes its messages."""
 
+    owner: QueueOwner
     readers: StreamReaders
     entry_reader: StoredMessageReader
-
-    @property
-    def tracer(self) -> Taps | None:
-        """The tracer of its vhost; None while this is not traced."""
 
     def delivered(self, count: int) -> None:
         """Messages were given to a consumer."""
@@ -128,7 +125,7 @@ class StreamConsumer:
         if entries:
             self._stream.delivered(len(entries))
             self.consumer.deliver(entries)
-            if self._stream.tracer is not None:
+            if self._stream.owner.tracer is not None:
                 self._trace(chunk, entries)
 
     def _trace(self, chunk: ChunkEntries, entries: list[Entry]) -> None:
@@ -147,7 +144,7 @@ class StreamConsumer:
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
-            if self._stream.tracer is not None:
+            if self._stream.owner.tracer is not None:
                 self.consumer.trace_end()
         elif error is not None:
             self._request.refuse(error)

@@ -22,7 +22,6 @@ from typing import Any, ClassVar
 from leveret.broker.amqp.errors import ConnectionFault, Fault, internal_error, not_found
 from leveret.broker.amqp10.conversion import ConversionRules
 from leveret.broker.declarations.requester import Requester
-from leveret.broker.events.taps import Taps
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.queues.contract.offset_specification import OffsetSpecification
@@ -100,10 +99,11 @@ class StreamQueueClient(Actor):
 
     __slots__ = (
         "_active", "_begun", "_clock", "_consumers", "_gathered", "_group", "_hold", "_node",
-        "_owner", "_ready", "_reports", "_service", "_turns", "_users", "arguments", "auto_delete",
+        "_ready", "_reports", "_service", "_turns", "_users", "arguments", "auto_delete",
         "bindings", "counts", "declared", "demand", "durable", "entry_reader", "figures",
         "is_deleted", "is_exclusive", "kind", "may_redeliver", "name", "operator_policy", "options",
-        "owner_connection", "placement", "policy", "readers", "storage_id", "uses", "vhost_name",
+        "owner", "owner_connection", "placement", "policy", "readers", "storage_id", "uses",
+        "vhost_name",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = False
@@ -117,7 +117,7 @@ class StreamQueueClient(Actor):
         service: StreamGroup,
     ) -> None:
         super().__init__()
-        self._owner = owner
+        self.owner = owner
         self._turns, self._clock = owner.turns, owner.clock
         self._node = node
         self._service: StreamGroup = service
@@ -335,7 +335,7 @@ class StreamQueueClient(Actor):
         if self.is_deleted:
             answer.refuse(self.gone)
             return
-        self._owner.delete_queue(self, requester, answer.preceding(0))
+        self.owner.delete_queue(self, requester, answer.preceding(0))
 
     # Consumers of AMQP 0-9-1
 
@@ -366,11 +366,6 @@ class StreamQueueClient(Actor):
         waiting = self._consumers.get(consumer)
         if waiting is not None:
             self.hand_over_later(waiting)
-
-    @property
-    def tracer(self) -> Taps | None:
-        """The tracer of its vhost; None while this is not traced."""
-        return self._owner.tracer
 
     def delivered(self, count: int) -> None:
         """Messages were given to a consumer."""
