@@ -20,7 +20,7 @@ PUBLISHERS = f"""
         select vhost, user, explode(streams), time_us - time_us % {_ACTIVITY_US}, weight
         from events where event = 'publish'
         union all
-        select vhost, user, queue, time_us - time_us % {_ACTIVITY_US}, count
+        select vhost, user, queue, time_us - time_us % {_ACTIVITY_US}, messages
         from events where event = 'append'
     )
     select to_date(timestamp_micros(at_us)) as date, at_us, vhost, queue, user,

@@ -5,7 +5,7 @@ FLOWS_BY_KEY = """
         queue, queues, streams,
         if(event in ('publish', 'deliver', 'return'), get(routing_keys, 0), null) as full_key,
         user, connection, channel, consumer_tag, reason, redelivered, requeue,
-        no_ack, count(*) as records, sum(coalesce(count, weight)) as messages,
+        no_ack, count(*) as records, sum(coalesce(count, messages, weight)) as messages,
         sum(weight * body_size) as bytes, min(time_us) as first_us, max(time_us) as last_us,
         max(weight) as sample
     from events group by all

@@ -21,11 +21,12 @@ STREAM_STEPS = f"""
     select vhost, queue, event, coalesce(connection, '') as connection,
         coalesce(channel, 0) as channel, coalesce(consumer_tag, '') as consumer_tag,
         time_us - time_us % {_STEP_US} as at_us, coalesce(user, '') as user,
-        sum(if(event = 'store_offset', 1, coalesce(count, 0))) as messages,
+        sum(if(event = 'store_offset', 1, coalesce(messages, 0))) as messages,
         sum(coalesce(body_size, 0)) as bytes, min(time_us) as first_us, max(time_us) as last_us,
-        max(`offset` + coalesce(count, 0)) as next_offset,
-        max(`offset` + count + coalesce(lag, 0)) as end_offset, max(first_offset) as first_offset,
-        max(published_us) as published_us, max(if(filtered, 1, 0)) as is_filtered,
+        max(`offset` + coalesce(messages, 0)) as next_offset,
+        max(`offset` + messages + coalesce(lag, 0)) as end_offset,
+        max(first_offset) as first_offset, max(published_us) as published_us,
+        max(if(filtered, 1, 0)) as is_filtered,
         max(max_age_us) as max_age_us, max(max_bytes) as max_bytes,
         max(segment_bytes) as segment_bytes
     from events where event in ('commit', 'read', 'end_reading', 'store_offset', 'retain')

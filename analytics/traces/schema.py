@@ -34,7 +34,7 @@ IDS = ("message_id", "correlation_id")
 KEPT = (
     "event", "time_us", "node", "vhost", "connection", "channel", "user", "message", "new_message",
     "exchange", "routing_keys", "queues", "queue", "consumer_tag", "redelivered", "no_ack",
-    "requeue", "reason", "body_size", "count", "until_us", "lost", "streams", "offset",
+    "requeue", "reason", "body_size", "count", "until_us", "lost", "streams", "offset", "messages",
     "published_us", "lag", "filtered", "first_offset", "max_age_us", "max_bytes", "segment_bytes",
 )  # fmt: skip
 """The fields that are kept of records."""
@@ -76,7 +76,8 @@ _MANY = range(1 << 40)
 _OFFSETS = range(1 << 61)
 RANGES: dict[str, range] = {
     "time_us": _TIMES, "until_us": _TIMES, "channel": range(1 << 16), "message": range(1 << 63),
-    "new_message": range(1 << 63), "body_size": range(1 << 32), "count": _MANY, "lost": _MANY,
+    "new_message": range(1 << 63), "body_size": range(1 << 32), "count": _MANY,
+    "messages": _MANY, "lost": _MANY,
     "published_us": _TIMES, "offset": _OFFSETS, "first_offset": _OFFSETS, "lag": _OFFSETS,
     "max_age_us": _OFFSETS, "max_bytes": _OFFSETS, "segment_bytes": _OFFSETS,
 }  # fmt: skip

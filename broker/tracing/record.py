@@ -29,7 +29,7 @@ OPEN, CLOSE, GAP = "open", "close", "gap"
 APPEND, COMMIT, READ, END_READING = "append", "commit", "read", "end_reading"
 STORE_OFFSET, RETAIN = "store_offset", "retain"
 STREAM_EVENTS = (APPEND, COMMIT, READ, END_READING, STORE_OFFSET, RETAIN)
-"""Events of streams, which stand for `count` messages each, whatever the sample is."""
+"""Events of streams, which stand for `messages` of them, whatever the sample is."""
 
 STRING, LONG, BOOLEAN, STRINGS, JSON = "string", "long", "boolean", "array<string>", "json"
 """Types of fields. JSON: an object of any shape."""
@@ -68,6 +68,7 @@ FIELDS = (
     ),
     RecordField("publisher", STRING, "a publisher of the stream protocol; empty without a name"),
     RecordField("offset", LONG, "the offset of the first message, or the one that is stored"),
+    RecordField("messages", LONG, "the number of messages of a chunk, or of a publish"),
     RecordField("published_us", LONG, "when the leader got the messages of the chunk"),
     RecordField("lag", LONG, "how many committed messages are behind those that were read"),
     RecordField("filtered", BOOLEAN, "the consumer does not get all messages"),
@@ -85,7 +86,7 @@ FIELDS = (
     RecordField("body_size", LONG, "size of the body in bytes"),
     RecordField("properties", JSON, "the message's properties that are set, including headers"),
     RecordField("body", STRING, "the body in base64, if the trace has bodies"),
-    RecordField("count", LONG, "number of messages of a chunk, or that a purge dropped"),
+    RecordField("count", LONG, "number of messages that a purge dropped"),
     RecordField("until_us", LONG, "the end of a gap"),
     RecordField("lost", LONG, "number of records lost in a gap"),
     RecordField("version", LONG, "version of the format; in the header"),
@@ -94,7 +95,7 @@ FIELDS = (
 
 _WHO = ("event", "time_us", "node", "vhost", "connection", "channel", "user")
 _WHERE = ("event", "time_us", "node", "vhost")
-_CHUNK = ("queue", "offset", "count", "body_size", "published_us")
+_CHUNK = ("queue", "offset", "messages", "body_size", "published_us")
 _LIMITS = ("first_offset", "max_age_us", "max_bytes", "segment_bytes")
 
 EVENTS: dict[str, tuple[str, ...]] = {
@@ -118,7 +119,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     OPEN: _WHO,
     CLOSE: _WHO,
     GAP: (*_WHERE, "until_us", "lost"),
-    APPEND: (*_WHO, "queue", "publisher", "count", "body_size"),
+    APPEND: (*_WHO, "queue", "publisher", "messages", "body_size"),
     COMMIT: (*_WHERE, *_CHUNK, *_LIMITS),
     READ: (*_WHO, *_CHUNK, "consumer_tag", "lag", "filtered"),
     END_READING: (*_WHO, "queue", "consumer_tag"),

@@ -48,7 +48,7 @@ class StreamRecords(Sink):
             start = self._start(key, publisher=shown(publisher))
         if start:
             now = self._now()
-            line = f'{start}{now},"count":{count},"body_size":{size}}}\n'
+            line = f'{start}{now},"messages":{count},"body_size":{size}}}\n'
             self._block.happened(now, line.encode())
 
     def chunk_committed(
@@ -148,7 +148,7 @@ def who(channel: TracedChannel | None) -> dict[str, Any]:
 
 def _of_chunk(chunk: StreamChunk) -> str:
     return (
-        f',"offset":{chunk.offset},"count":{chunk.messages},"body_size":{chunk.size}'
+        f',"offset":{chunk.offset},"messages":{chunk.messages},"body_size":{chunk.size}'
         f',"published_us":{chunk.time_ms * 1000}'
     )
 

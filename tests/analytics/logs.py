@@ -30,7 +30,7 @@ def event(name, time_us, vhost="/", **fields):
         "delivery_tag": 1, "redelivered": False, "no_ack": False, "requeue": False,
         "reason": "maxlen", "reply_code": 312, "reply_text": "NO_ROUTE", "body_size": 10,
         "properties": {}, "new_message": 0, "until_us": time_us, "lost": 1,
-        "publisher": "", "offset": 0, "count": 1, "published_us": time_us, "lag": 0,
+        "publisher": "", "offset": 0, "messages": 1, "published_us": time_us, "lag": 0,
         "filtered": False, "first_offset": 0, "max_age_us": None, "max_bytes": None,
         "segment_bytes": 1_000_000,
     }  # fmt: skip

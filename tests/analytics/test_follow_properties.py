@@ -43,7 +43,7 @@ class BusyNode(RandomNode):
         number = self.random.randrange
         self.tell(
             self.random.choice(STREAM_EVENTS), queue=f"stream {number(2)}", offset=number(1000),
-            count=number(1, 50), lag=number(90), first_offset=number(300),
+            messages=number(1, 50), lag=number(90), first_offset=number(300),
             published_us=self.now - number(10**8), max_bytes=number(10**6),
         )  # fmt: skip
 

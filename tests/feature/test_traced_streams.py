@@ -47,7 +47,7 @@ class Traced:
     async def until(self, event, messages):
         """Wait for records of an event, for this number of messages in all."""
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while sum(one.get("count", 1) for one in self.of(event)) < messages:
+            while sum(one.get("messages", 1) for one in self.of(event)) < messages:
                 await asyncio.sleep(0.01)
         return self.of(event)
 
@@ -73,7 +73,7 @@ async def declare(channel, **arguments):
 
 def spans(records):
     """The offsets of each record."""
-    return [range(one["offset"], one["offset"] + one["count"]) for one in records]
+    return [range(one["offset"], one["offset"] + one["messages"]) for one in records]
 
 
 async def test_messages_of_amqp_are_published_to_a_stream_committed_and_read(traced, channel):

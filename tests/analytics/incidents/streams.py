@@ -45,7 +45,7 @@ class Stream:
         count, self.left = int(self.left), self.left % 1
         if count:
             self.times += [now_s] * count
-            self.broker.write("append", **self.who, queue=self.name, publisher="", count=count,
+            self.broker.write("append", **self.who, queue=self.name, publisher="", messages=count,
                               body_size=count * SIZE)  # fmt: skip
             self.broker.write("commit", **self.chunk(self.end, count), **self.limits())
             self.end += count
@@ -53,7 +53,7 @@ class Stream:
 
     def chunk(self, offset, count):
         published_us = self.broker._begins_us + int(self.times[offset] * SECOND_US)
-        return {"queue": self.name, "offset": offset, "count": count, "body_size": count * SIZE,
+        return {"queue": self.name, "offset": offset, "messages": count, "body_size": count * SIZE,
                 "published_us": published_us}  # fmt: skip
 
     def retain(self):
@@ -124,7 +124,7 @@ def a_consumer_reads_less_than_is_published(day):
 def a_consumer_that_the_size_will_overtake(day):
     """It reads half of what comes, from a stream that keeps 20,000 messages."""
     stream = Stream(day, "events", 8, max_bytes=20_000 * SIZE)
-    stream.reader("slow", [(0, 30), (600, 4)])
+    stream.reader("slow", [(0, 30), (600, 4)], stores_as="slow")
 
 
 @incident(HOUR, [Says(FALLS_BEHIND, "jobs", 900, None, ("reads 0 messages a second",))])
