@@ -3,7 +3,8 @@
 It does not need Spark. A message number leads directly to the hour of its publish, since a node's
 numbers increase with time, and the search ends when the message has left all its queues. With the
 logs of several nodes it begins at the earliest of their hours, as any of them may have published
-the message. Ids are searched in all files of the window.
+the message. Ids are searched in all files of the window. A message of a stream is named by its
+offset (stream_journey.py).
 
 Exit codes: 0 if a message was found; 1 if none was found or the files cannot be read; 2 for invalid
 options; 130 after Ctrl-C.
@@ -20,7 +21,8 @@ from leveret.analytics.formatting import duration, listed, moment, plural, shown
 from leveret.analytics.journey.journey_text import SearchRange, journey_lines
 from leveret.analytics.journey.journeys import Journey, count, journeys, time_us
 from leveret.analytics.journey.search import SearchResult, WantedMessages, search
-from leveret.analytics.traces.log_blocks import read_blocks
+from leveret.analytics.journey.stream_journey import StreamMessage, records_of, stream_lines
+from leveret.analytics.traces.log_blocks import Problem, read_blocks
 from leveret.analytics.traces.trace_files import TraceFile, TraceWindow, read_moment, trace_files
 from leveret.broker.resources.available_processors import available_processors
 from leveret.broker.tracing import record
@@ -34,6 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command and return the exit code."""
     parser = _parser()
     options = parser.parse_intermixed_args(arguments)
+    if options.stream is not None:
+        return _stream_journey(parser, options)
     wanted = _wanted(parser, options)
     try:
         files = trace_files(options.directory, wanted.window)
@@ -55,6 +59,35 @@ def main(arguments: list[str] | None = None) -> int:
     return EXIT_FOUND if found else EXIT_NOT_FOUND
 
 
+def _stream_journey(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    """Show a message of a stream, and return the exit code."""
+    if options.offset is None or options.offset < 0:
+        parser.error("--stream needs the --offset of a message, which is 0 or more")
+    window = _window(parser, options)
+    wanted = StreamMessage(options.stream, options.offset, options.vhost)
+    problems: list[Problem] = []
+    try:
+        found = records_of(trace_files(options.directory, window), wanted, window, problems)
+    except OSError as error:
+        sys.stderr.write(f"leveret journey: {error}\n")
+        return EXIT_NOT_FOUND
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    for problem in problems[:PROBLEMS_SHOWN_MAX]:
+        sys.stderr.write(f"not read: {problem}\n")
+    if not found:
+        sys.stderr.write(
+            f"leveret journey: no record about offset {wanted.offset} of stream"
+            f" {shown(wanted.stream)} was found in {options.directory}\n"
+        )
+        return EXIT_NOT_FOUND
+    if options.json:
+        print(json.dumps({"stream": wanted.stream, "offset": wanted.offset, "events": found}))
+    else:
+        print("\n".join(stream_lines(found, wanted)), end="\n\n")
+    return EXIT_FOUND
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="leveret journey", description="Find a message in a trace directory, print its events."
@@ -65,6 +98,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--correlation-id", action="append", default=[], metavar="ID")
     parser.add_argument("--message", type=int, action="append", default=[], metavar="NUMBER",
                         help="a message number; the same as NUMBER")  # fmt: skip
+    parser.add_argument("--stream", metavar="NAME", help="the stream that has the message")
+    parser.add_argument("--offset", type=int, metavar="OFFSET", help="its offset in this stream")
     add_window(parser)
     parser.add_argument("--limit", type=_positive, default=MESSAGES_MAX, metavar="N",
                         help="messages to show at most (%(default)s)")  # fmt: skip
@@ -95,11 +130,15 @@ def _wanted(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Wan
         parser.error("name a message: --message-id ID, --correlation-id ID or a message number")
     if any(number < 1 for number in numbers):
         parser.error("message numbers are greater than 0: 0 means that a message has none")
-    if None not in (options.from_us, options.to_us) and options.from_us >= options.to_us:
-        parser.error("--from must be before --to")
-    window = TraceWindow(options.from_us, options.to_us, options.vhost)
+    window = _window(parser, options)
     ids, correlation_ids = frozenset(options.message_id), frozenset(options.correlation_id)
     return WantedMessages(ids, correlation_ids, frozenset(numbers), window)
+
+
+def _window(parser: argparse.ArgumentParser, options: argparse.Namespace) -> TraceWindow:
+    if None not in (options.from_us, options.to_us) and options.from_us >= options.to_us:
+        parser.error("--from must be before --to")
+    return TraceWindow(options.from_us, options.to_us, options.vhost)
 
 
 class _Progress:

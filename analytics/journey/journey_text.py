@@ -81,10 +81,15 @@ def _keys(event: Record) -> str:
 
 
 def _routed(event: Record) -> str:
-    queues = [shown(queue) for queue in names(event, "queues")]
-    if not queues:
-        return "routed to no queue"
-    return f"routed to {'queue' if len(queues) == 1 else 'queues'} {listed(queues)}"
+    routed = [
+        f"{one if len(found) == 1 else one + 's'} {listed(found)}"
+        for one, found in (
+            ("queue", [shown(queue) for queue in names(event, "queues")]),
+            ("stream", [shown(stream) for stream in names(event, "streams")]),
+        )
+        if found
+    ]
+    return f"routed to {' and '.join(routed) or 'no queue'}"
 
 
 def _published(event: Record) -> str:
@@ -191,9 +196,17 @@ def _end(journey: Journey) -> Iterator[str]:
             for history in journey.histories.values()
         ]
         yield f"The end: {listed(ended)}."
+    elif streams := _streams(journey):
+        yield f"The end: kept in {listed(streams)}."
     elif not journey.histories and journey.is_over and journey.number:
         is_back = any(event.get("event") == record.RETURN for event in journey.events)
         yield f"The end: {'returned to its publisher' if is_back else 'lost'}."
+
+
+def _streams(journey: Journey) -> list[str]:
+    """The streams that keep the message."""
+    begun = journey.publish or journey.came_from or {}
+    return [f"stream {shown(stream)}" for stream in names(begun, "streams")]
 
 
 def _unknown_facts(journey: Journey, search_range: SearchRange) -> Iterator[str]:

@@ -273,3 +273,53 @@ def test_options_that_make_no_sense(tmp_path, arguments):
     with pytest.raises(SystemExit) as error:
         main([str(tmp_path), *arguments])
     assert error.value.code == 2
+
+
+def message_of_a_stream():
+    """Six messages are committed in two chunks, read by two consumers, and removed."""
+    log = TraceLog()
+    limits = {"max_age_us": None, "max_bytes": 1_000, "segment_bytes": 500}
+
+    def chunk(event, at_us, offset, messages, **fields):
+        log.add(
+            event, at_us, queue="orders", offset=offset, messages=messages, body_size=120,
+            published_us=START_US + 1_000, **fields,
+        )  # fmt: skip
+
+    log.publish(0, FIRST + 1, [], properties=ORDER)
+    log.records[-1]["streams"] = ["orders"]
+    chunk("commit", 4_000, 0, 4, first_offset=0, **limits)
+    chunk("commit", 9_000, 4, 2, first_offset=0, **limits)
+    chunk("read", 10_000, 0, 4, **WHO, consumer_tag="billing", lag=2, filtered=False)
+    chunk("read", 2 * SECOND, 2, 1, **WHO, consumer_tag="audit", lag=3, filtered=False)
+    for at_us, offset in ((3 * SECOND, 3), (4 * SECOND, 5)):
+        log.add("store_offset", at_us, **WHO, queue="orders", consumer_tag="billing", offset=offset)
+    log.add("retain", 5 * SECOND, queue="orders", first_offset=4, **limits)
+    return log
+
+
+def test_a_message_of_a_stream_is_told_by_its_offset(tmp_path, asked):
+    message_of_a_stream().write(tmp_path)
+    status, told, errors = asked("--stream", "orders", "--offset", 2)
+    assert (status, errors) == (0, "")
+    who = "(user guest, connection 127.0.0.1:50000 -> 127.0.0.1:5672)"
+    assert [line.split("  ")[-1] for line in told.splitlines()[:-1]] == [
+        "Message at offset 2 of stream orders, vhost /",
+        f"committed 3 ms after its leader got it, on {NODE}, in a chunk of 4 messages from offset 0"
+        " on, 120 bytes",
+        f"read by consumer billing, with offsets 0 to 3; 2 messages behind {who}",
+        f"read by consumer audit, with offsets 2 to 2; 3 messages behind {who}",
+        f"consumer billing has stored offset 3 {who}",
+        "removed by retention: the stream begins with offset 4",
+    ]
+    _, told, _ = asked("--stream", "orders", "--offset", 4)
+    assert "no consumer has read it" in told
+    status, _, errors = asked("--stream", "orders", "--offset", 9)
+    assert (status, "no record about offset 9 of stream orders" in errors) == (1, True)
+
+
+def test_a_publish_to_a_stream_is_not_lost(tmp_path, asked):
+    message_of_a_stream().write(tmp_path)
+    _, told, _ = asked("--message-id", "order-17")
+    assert "routed to stream orders" in told
+    assert "The end: kept in stream orders." in told
