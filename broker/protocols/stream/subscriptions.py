@@ -236,7 +236,7 @@ class Subscriptions(Actor):
             self._remove(one)
 
     def reader_failed(self, one: Subscription, error: Exception) -> None:
-        """A reader has ended by itself."""
+        """A reader has ended without a request of the client."""
         if self.by_number.get(one.number) is not one:
             return
         if not one.stream.is_deleted:

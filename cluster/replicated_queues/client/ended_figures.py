@@ -13,7 +13,7 @@ from leveret.cluster.remote_queues.remote_figures import RemoteFigures
 GONE: Final = "the queue is deleted, or its node stops"
 
 
-class EndedQueue:
+class EndedFiguredQueue:
     """A `FiguredQueue` (remote_figures.py) that has ended."""
 
     is_away = True
@@ -30,4 +30,4 @@ class EndedQueue:
         answer.refuse(internal_error(GONE))
 
 
-ENDED_FIGURES: Final = RemoteFigures(EndedQueue())
+ENDED_FIGURES: Final = RemoteFigures(EndedFiguredQueue())

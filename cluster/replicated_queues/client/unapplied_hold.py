@@ -18,7 +18,7 @@ WINDOW_BYTES: Final = 4 * 1024 * 1024
 
 
 class UnappliedHold:
-    """The publishers that wait for one queue. See `Hold` in queue_client.py."""
+    """The publishers that wait for one queue: a `Hold` (queue_client.py)."""
 
     __slots__ = ("_bytes", "_untaken", "_waiting")
 

@@ -84,11 +84,11 @@ class ChunkReader:
         return max(0, self._stream.end_offset - self.next_offset)
 
     def take(self, chunks_max: int, bytes_max: int) -> list[bytes]:
-        """The next chunks as clients get them. See `StreamReader.take`."""
+        """The next chunks as clients get them (`StreamReader.take`)."""
         return [for_clients(one, read_head(one)) for one in self.take_stored(chunks_max, bytes_max)]
 
     def take_stored(self, chunks_max: int, bytes_max: int = UNLIMITED) -> list[bytes]:
-        """The next chunks as they are stored. See `StreamReader.take`."""
+        """The next chunks as they are stored (`StreamReader.take`)."""
         taken: list[bytes] = []
         while len(taken) < chunks_max and bytes_max > 0:
             if not self._fetched and not self._fetch():

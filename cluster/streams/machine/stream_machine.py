@@ -114,7 +114,7 @@ def restore(data: bytes) -> StreamMachine:
 
 
 def _remember(numbers: dict[bytes, int], name: bytes, number: int) -> None:
-    """Set a number. Of too many names the one that was set first is forgotten."""
+    """Set a number. Beyond the limit, the name that was set first is forgotten."""
     numbers.pop(name, None)
     numbers[name] = number
     if len(numbers) > NAMES_MAX:
