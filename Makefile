@@ -154,6 +154,7 @@ jepsen: $(BIN)/.test-ready compile
 
 bench: $(BIN)/.test-ready compile
 	$(BIN)/python -m tests.bench.run
+	$(BIN)/python -m tests.bench.stream_figures
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from tests import ports
 
+from . import other_rabbitmq
 from .measure import tree
 from .node_files import PLUGIN, RABBITMQ_TRACES, shared_settings
 
@@ -35,6 +36,7 @@ PREFERRED_PORTS = {
     "leveret": 5682, "rabbitmq": 5683, "dist": 25683, "epmd": 24369, "relay": 5684,
     "leveret-tls": 5692, "rabbitmq-tls": 5693, "management": 15682, "metrics": 15692,
 }  # fmt: skip
+STREAM_PLUGIN = "rabbitmq_stream"
 START_SECONDS = 90
 STOP_SECONDS = 20
 OUTPUT = "output.log"
@@ -94,6 +96,11 @@ def free_port(wanted: int) -> int:
     while (port := ports.free_port()) in PREFERRED_PORTS.values():
         pass
     return port
+
+
+def stream_listener(port: int) -> str:
+    """The line of configuration for a listener of the stream protocol."""
+    return f"stream.listeners.tcp.1 = {HOST}:{port}\n"
 
 
 def _answers(port: int) -> bool:
@@ -297,26 +304,34 @@ def rabbitmq(
     plugins: Sequence[str] = (),
     is_traced: bool = False,
     choose_port: Callable[[int], int] = free_port,
+    root: Path | None = None,
 ) -> Iterator[Broker]:
     """Run a private RabbitMQ with default settings and the given ones.
 
     plugins: those that it has beside the consistent hash exchange. is_traced: with the firehose on.
-    choose_port: chooses a port, when another one would be preferred.
+    choose_port: chooses a port, when another one would be preferred. root: of another system
+    (other_rabbitmq.py).
     """
-    program = find_rabbitmq()
+    program = find_rabbitmq() if root is None else other_rabbitmq.PROGRAM
     port, tls_port = (choose_port(PREFERRED_PORTS[name]) for name in ("rabbitmq", "rabbitmq-tls"))
     with tempfile.TemporaryDirectory(
-        prefix="bench-rabbitmq-", ignore_cleanup_errors=True
-    ) as directory:
+        prefix="bench-rabbitmq-", ignore_cleanup_errors=True,
+        dir=None if root is None else root / "srv",
+    ) as directory:  # fmt: skip
         home = Path(directory)
         shared = shared_settings(home, HOST, tls_port)
         environment = rabbitmq_environment(
             home, port, shared + settings,
             plugins=plugins, is_traced=is_traced, choose_port=choose_port,
         )  # fmt: skip
-        running = Broker("rabbitmq", port, 0, HOST, tls_port)
+        command, name = [str(program)], "rabbitmq"
+        started_with = environment
+        if root is not None:
+            name = other_rabbitmq.NAME
+            command, started_with = other_rabbitmq.moved(root, home, environment)
+        running = Broker(name, port, 0, HOST, tls_port)
         try:
-            with _running(running, [str(program)], ROOT, home, environment) as broker:
+            with _running(running, command, ROOT, home, started_with) as broker:
                 yield broker
         finally:
             stop_port_mapper(environment)

@@ -13,7 +13,7 @@ import secrets
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -100,6 +100,10 @@ def _found_by_list(names: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _stream_listener(ports: Sequence[int], number: int) -> str:
+    return brokers.stream_listener(ports[number]) if ports else ""
+
+
 def _homes(directory: str) -> list[Path]:
     homes = [Path(directory) / str(number) for number in range(NODES)]
     for home in homes:
@@ -108,8 +112,13 @@ def _homes(directory: str) -> list[Path]:
 
 
 @contextlib.contextmanager
-def leveret(source: Source = THIS_TREE, settings: str = "") -> Iterator[Cluster]:
-    """Run a cluster of Leveret. settings: lines of its configuration files."""
+def leveret(
+    source: Source = THIS_TREE, settings: str = "", stream_ports: Sequence[int] = ()
+) -> Iterator[Cluster]:
+    """Run a cluster of Leveret. settings: lines of its configuration files.
+
+    stream_ports: of the nodes' listeners for the stream protocol, if they have some.
+    """
     ports, link_ports = ([brokers.free_port(0) for _ in range(NODES)] for _ in range(2))
     names = [f"bench{number}@{HOST}" for number in range(NODES)]
     listed = _found_by_list(
@@ -118,11 +127,12 @@ def leveret(source: Source = THIS_TREE, settings: str = "") -> Iterator[Cluster]
     environment = {**os.environ, "LEVERET_COOKIE": secrets.token_hex(16)}
     nodes = []
     with tempfile.TemporaryDirectory(prefix="bench-leveret-") as directory:
-        for home, name, port, link_port in zip(
-            _homes(directory), names, ports, link_ports, strict=True
+        for number, (home, name, port, link_port) in enumerate(
+            zip(_homes(directory), names, ports, link_ports, strict=True)
         ):
+            own = listed + settings + _stream_listener(stream_ports, number)
             config = home / "leveret.conf"
-            config.write_text(shared_settings(home, HOST, brokers.free_port(0)) + listed + settings)
+            config.write_text(shared_settings(home, HOST, brokers.free_port(0)) + own)
             command = [*source.words, "--bind", HOST, "--config", str(config), "--node", name]
             command += ["--port", str(port), "--cluster-port", str(link_port)]
             command += ["--management-port", "0", "--prometheus-port", "0"]
@@ -133,8 +143,11 @@ def leveret(source: Source = THIS_TREE, settings: str = "") -> Iterator[Cluster]
 
 
 @contextlib.contextmanager
-def rabbitmq(root: Path | None = None) -> Iterator[Cluster]:
-    """Run a private cluster of RabbitMQ. root: of another system (other_rabbitmq.py)."""
+def rabbitmq(root: Path | None = None, stream_ports: Sequence[int] = ()) -> Iterator[Cluster]:
+    """Run a private cluster of RabbitMQ. root: of another system (other_rabbitmq.py).
+
+    stream_ports: of the nodes' listeners for the stream protocol; with them it has this plugin.
+    """
     program = brokers.find_rabbitmq() if root is None else other_rabbitmq.PROGRAM
     name_of_all = "rabbitmq" if root is None else other_rabbitmq.NAME
     names = [f"bench{number}@localhost" for number in range(NODES)]
@@ -145,10 +158,12 @@ def rabbitmq(root: Path | None = None) -> Iterator[Cluster]:
         prefix="bench-rabbitmq-", ignore_cleanup_errors=True,
         dir=None if root is None else root / "srv",
     ) as directory:  # fmt: skip
-        for home, name in zip(_homes(directory), names, strict=True):
+        plugins = [brokers.STREAM_PLUGIN] if stream_ports else []
+        for number, (home, name) in enumerate(zip(_homes(directory), names, strict=True)):
             port = brokers.free_port(0)
             settings = shared_settings(home, HOST, brokers.free_port(0)) + _found_by_list(names)
-            environment = brokers.rabbitmq_environment(home, port, settings) | {
+            settings += _stream_listener(stream_ports, number)
+            environment = brokers.rabbitmq_environment(home, port, settings, plugins=plugins) | {
                 "RABBITMQ_NODENAME": name,
                 "RABBITMQ_DIST_PORT": str(brokers.free_port(0)),
                 "ERL_EPMD_PORT": epmd_port,

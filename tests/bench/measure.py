@@ -1,4 +1,4 @@
-"""CPU time and memory of a process and its descendants.
+"""CPU time, memory and disk writes of a process and its descendants.
 
 Both are read from `/proc`: the processor time of every process of the tree, including children
 that it has waited for, and the resident pages. The tree is looked up once per measurement, because
@@ -76,6 +76,18 @@ def exact_resident_bytes(pids: list[int]) -> int:
     return total
 
 
+def written_bytes(pids: list[int]) -> int:
+    """Return what the processes have had the system write to disks, at once or later."""
+    found = 0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+        except OSError:
+            continue
+        found += sum(int(line.split()[1]) for line in lines if line.startswith("write_bytes:"))
+    return found
+
+
 class Watch:
     """Measures process trees during a `with` block."""
 
@@ -84,11 +96,14 @@ class Watch:
         self._stop = threading.Event()
         self._sampler = threading.Thread(target=self._sample, daemon=True)
         self._cpu_before = 0.0
+        self._written_before = 0
+        self.written_bytes = 0
         self.cpu_seconds = 0.0
         self.peak_bytes = 0
 
     def __enter__(self) -> Watch:
         self._cpu_before = cpu_seconds(self._pids)
+        self._written_before = written_bytes(self._pids)
         self._sampler.start()
         return self
 
@@ -101,6 +116,7 @@ class Watch:
         self._stop.set()
         self._sampler.join()
         self.cpu_seconds = cpu_seconds(self._pids) - self._cpu_before
+        self.written_bytes = written_bytes(self._pids) - self._written_before
 
     def _sample(self) -> None:
         while True:

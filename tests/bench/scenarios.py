@@ -274,9 +274,22 @@ QUORUM = tuple(
 )
 """Clients at the leader."""
 
+STREAMS = (
+    varied(
+        "stream-amqp",
+        "a stream over AMQP 0-9-1, confirms, an ack for 50",
+        topology="stream",
+        durable=True,
+        ack_every=50,
+        **CONFIRMED,
+    ),
+)
+"""At most 1.3 times the CPU of `varied-durable`."""
+
 LOADS = (
     VARIED + SHAPES + FEATURES + FULL_SPEED + FAN_IN + LARGE + EQUAL + CLUSTERED + MIRRORED + QUORUM
-)
+    + STREAMS
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -181,10 +181,15 @@ static const uint8_t *await(struct client *self, int key)
     }
 }
 
-static void call(struct client *self, int key, uint8_t *frame, const uint8_t *at)
+static int ask(struct client *self, int key, uint8_t *frame, const uint8_t *at)
 {
     end(self, frame, at);
-    int code = (int)load_number(await(self, key | RESPONSE) + 4, 2);
+    return (int)load_number(await(self, key | RESPONSE) + 4, 2);
+}
+
+static void call(struct client *self, int key, uint8_t *frame, const uint8_t *at)
+{
+    int code = ask(self, key, frame, at);
     if (code != OK)
         fail("command %d is answered with code %d", key, code);
 }
@@ -219,11 +224,18 @@ static void declare(struct client *self, int key)
     call(self, key, frame, key == CREATE ? put(at, 0, 4) : at);
 }
 
+/* A member on another node may need some time to begin. */
 static void subscribe(struct client *self, int offset)
 {
-    uint8_t frame[512], *at = put(put(begin(frame, SUBSCRIBE), 6, 4), 0, 1);
-    at = put(put_text(at, options.stream), (uint64_t)offset, 2);
-    call(self, SUBSCRIBE, frame, put(put(at, CREDIT_CHUNKS, 2), 0, 4));
+    for (int code = 0, tries = 0; code != OK; tries++) {
+        uint8_t frame[512], *at = put(put(begin(frame, SUBSCRIBE), 6, 4), 0, 1);
+        at = put(put_text(at, options.stream), (uint64_t)offset, 2);
+        code = ask(self, SUBSCRIBE, frame, put(put(at, CREDIT_CHUNKS, 2), 0, 4));
+        if (code != OK && tries == 100)
+            fail("a subscription is answered with code %d", code);
+        if (code != OK)
+            usleep(100000);
+    }
 }
 
 static void go_nonblocking(struct client *self)

@@ -36,6 +36,7 @@ class Declared:
     channel: BlockingChannel
     name: str
     queues: list[str] = field(default_factory=list)
+    has_streams: bool = False
     exchanges: list[str] = field(default_factory=list)
 
     def queue(self, suffix: object, **arguments: Any) -> str:
@@ -67,8 +68,8 @@ class Declared:
         return [self.plain_queue(name, load.durable, arguments) for name in names]
 
     def purge(self) -> None:
-        """Remove what an earlier measurement left."""
-        for queue in self.queues:
+        """Remove what an earlier measurement left. Consumers of streams begin after it."""
+        for queue in self.queues if not self.has_streams else ():
             self.channel.queue_purge(queue)
 
     def delete(self) -> None:
@@ -87,6 +88,12 @@ def plain(to: Declared, load: Load) -> Addresses:
 def quorum(to: Declared, load: Load) -> Addresses:
     """Quorum queues with a member on each node."""
     return [("", queue) for queue in to.consumed(load, x_queue_type="quorum")]
+
+
+def stream(to: Declared, load: Load) -> Addresses:
+    """Streams, with a member on each node."""
+    to.has_streams = True
+    return [("", queue) for queue in to.consumed(load, x_queue_type="stream")]
 
 
 def ttl_by_policy(to: Declared, load: Load) -> Addresses:
@@ -205,9 +212,9 @@ def traced(to: Declared, load: Load) -> Addresses:
 KINDS: dict[str, Callable[[Declared, Load], Addresses]] = {
     kind.__name__: kind
     for kind in (
-        plain, quorum, ttl_by_policy, max_length, ten_priorities, dead_letters, thousand_keys,
-        five_thousand_keys, fanout, topic, topic_of_many_keys, headers, consistent_hash, alternate,
-        unroutable, traced,
+        plain, quorum, stream, ttl_by_policy, max_length, ten_priorities, dead_letters,
+        thousand_keys, five_thousand_keys, fanout, topic, topic_of_many_keys, headers,
+        consistent_hash, alternate, unroutable, traced,
     )
 }  # fmt: skip
 
