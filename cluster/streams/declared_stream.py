@@ -176,8 +176,11 @@ class DeclaredStream(ReplicatedQueue):
 
     def _tell(self) -> None:
         self._is_told = False
-        if self.own_log is not None and self.own_log.committed is not None:
-            self.own_log.committed()
+        own = self.own_log
+        if own is not None:
+            own.log.applied(own.committed_entry)
+            if own.committed is not None:
+                own.committed()
         if self._upkeep is not None:
             self._upkeep.applied()
 

@@ -92,4 +92,4 @@ def _without_messages(chunk: DamagedChunk) -> bytes:
     count = chunk.next_offset - record.offset
     if count > MESSAGES_MAX:
         return b""
-    return encode_chunk(record.kind, record.offset, record.term, record.time_ms, 0, count, b"")
+    return encode_chunk(record.kind, record.offset, record.term, record.time_ms, 0, count, [])

@@ -167,7 +167,7 @@ class StreamGroupLog(GroupLog):
         if kind:
             for place, payload in enumerate(payloads):
                 chunk = encode_chunk(
-                    OF_GROUP + kind, log.next_offset, term, log.end_ms, 0, 0, payload
+                    OF_GROUP + kind, log.next_offset, term, log.end_ms, 0, 0, [payload]
                 )
                 log.append(first + place, term, kind, [chunk])
         else:

@@ -10,6 +10,7 @@ as they are stored. The trailer ends in a CRC that RabbitMQ's does not have: the
 or a trailer is not noticed. All integers are big-endian.
 """
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -65,15 +66,22 @@ class ChunkHead(NamedTuple):
 
 def encode_chunk(
     kind: int, offset: int, term: int, time_ms: int, entry_count: int, message_count: int,
-    entries: bytes, filter_bits: bytes = b"", tracking: bytes = b"",
+    entries: Sequence[bytes | memoryview], filter_bits: bytes = b"", tracking: bytes = b"",
 ) -> bytes:  # fmt: skip
-    """A chunk as bytes. entries: `entry_count` of them, with `message_count` messages in all."""
+    """A chunk as bytes, which are copied once.
+
+    entries: pieces with `entry_count` of them, and `message_count` messages in all.
+    """
+    entries_crc = entries_bytes = 0
+    for piece in entries:
+        entries_crc = crc32(piece, entries_crc)
+        entries_bytes += len(piece)
     head = _HEAD.pack(
-        _MAGIC, kind, entry_count, message_count, time_ms, term, offset, crc32(entries),
-        len(entries), len(tracking) + _CRC.size, len(filter_bits),
+        _MAGIC, kind, entry_count, message_count, time_ms, term, offset, entries_crc,
+        entries_bytes, len(tracking) + _CRC.size, len(filter_bits),
     )  # fmt: skip
     crc = crc32(tracking, crc32(filter_bits, crc32(head)))
-    return b"".join((head, filter_bits, entries, tracking, _CRC.pack(crc)))
+    return b"".join((head, filter_bits, *entries, tracking, _CRC.pack(crc)))
 
 
 def read_head(data: bytes, at: int = 0) -> ChunkHead:

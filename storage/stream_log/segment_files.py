@@ -25,6 +25,8 @@ from leveret.storage.disk.disk import Disk, DiskFull, StoreError
 from leveret.storage.stream_log.chunk_index import RECORD_BYTES
 
 SEGMENT, INDEX, BEGUN, RESET = ".segment", ".index", ".begun", ".reset"
+JOINED_BYTES_MAX = 32 * 1024
+"""Pieces that are smaller on average are joined: copying costs less than a call for each."""
 
 
 class SyncFailed(StoreError):
@@ -213,9 +215,13 @@ class StreamFiles:
 
     def write(self, path: Path, place: int, pieces: list[bytes]) -> None:
         """Write pieces one after the other from a place on."""
+        if sum(map(len, pieces)) <= JOINED_BYTES_MAX * len(pieces):
+            pieces = [b"".join(pieces)]
         descriptor = self.disk.open(path)
         try:
-            self.disk.write(descriptor, path, b"".join(pieces), place)
+            for piece in pieces:
+                self.disk.write(descriptor, path, piece, place)
+                place += len(piece)
         finally:
             self.disk.close(descriptor)
 

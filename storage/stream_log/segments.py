@@ -5,6 +5,7 @@ not written yet.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from leveret.storage.disk.disk import Disk, StoreError
@@ -67,14 +68,13 @@ class Segment:
 
     def reads(self, disk: Disk) -> Callable[[int], IndexRecord]:
         """Reads a record of the index: at once if it is in memory, otherwise from the file."""
+        return partial(self._read, disk)
 
-        def read(position: int) -> IndexRecord:
-            if position >= self.written:
-                return self.unwritten[position - self.written]
-            path = self.paths.index
-            data = disk.read(path, position * RECORD_BYTES, RECORD_BYTES)
-            if len(data) < RECORD_BYTES:
-                raise StoreError(f"{path} ends before the record of chunk {position}")
-            return decode_record(data)
-
-        return read
+    def _read(self, disk: Disk, position: int) -> IndexRecord:
+        if position >= self.written:
+            return self.unwritten[position - self.written]
+        path = self.paths.index
+        data = disk.read(path, position * RECORD_BYTES, RECORD_BYTES)
+        if len(data) < RECORD_BYTES:
+            raise StoreError(f"{path} ends before the record of chunk {position}")
+        return decode_record(data)

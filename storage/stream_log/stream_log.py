@@ -56,7 +56,9 @@ SEGMENT_BYTES = 500_000_000
 """The default of `x-stream-max-segment-size-bytes`."""
 SEGMENT_CHUNKS_MAX = 256_000
 RECENT_BYTES = 1024 * 1024
-"""Memory of chunks that stay after they were written: most readers want these."""
+"""Memory of chunks that stay after they were applied: most readers want these."""
+UNAPPLIED_BYTES = 16 * 1024 * 1024
+"""Memory of chunks that stay after they were written: they are applied next, and then read."""
 READ_RECORDS = 512
 """How many chunks are read together at most."""
 
@@ -96,6 +98,9 @@ class StreamLog:
         self._being_written: list[Step] = []
         self._recent: dict[int, bytes] = {}
         self._recent_bytes = 0
+        self._applied = 0
+        """The last entry that was applied before the last turn in which any was."""
+        self._newly_applied = 0
         self._cuts = 0
 
     # What it has
@@ -290,13 +295,19 @@ class StreamLog:
             if segment is not None and isinstance(step, Write):
                 segment.wrote(step.position + step.kept)
         self._being_written = []
-        self._forget_recent()
+        self._forget_recent(self.last_written, UNAPPLIED_BYTES)
 
-    def _forget_recent(self) -> None:
-        recent, written = self._recent, self.last_written
-        while self._recent_bytes > RECENT_BYTES:
+    def applied(self, entry: int) -> None:
+        """The entries up to this one were applied: readers take the last ones in this turn."""
+        self._applied, self._newly_applied = self._newly_applied, entry
+        self._forget_recent(min(self._applied, self.last_written), RECENT_BYTES)
+
+    def _forget_recent(self, last: int, bytes_max: int) -> None:
+        """Forget the oldest chunks through an entry, if all have more bytes than this."""
+        recent = self._recent
+        while self._recent_bytes > bytes_max:
             entry = next(iter(recent))
-            if entry > written:
+            if entry > last:
                 return
             self._recent_bytes -= len(recent.pop(entry))
 

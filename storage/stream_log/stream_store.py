@@ -18,6 +18,8 @@ from collections.abc import Callable, Container, Sequence
 from functools import partial
 from pathlib import Path
 
+from mypy_extensions import mypyc_attr
+
 from leveret.storage.disk.callbacks import call, call_each
 from leveret.storage.disk.disk import Disk, DiskFull, StoreError
 from leveret.storage.disk.file_reads import FileReads, ReadingWorker
@@ -55,6 +57,7 @@ class StoredStream:
         """They wait for the batch that is being written."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StreamStore:
     """The streams of one node, by the numbers of their groups. For the event loop's thread.
 

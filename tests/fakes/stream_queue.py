@@ -55,9 +55,8 @@ class StreamQueue(LogQueue):
     def append(self, entries, confirmed):
         self._number += 1
         publisher, ids, values, count, data = entries
-        sequences = ids if publisher else ()
         self._commands.append(
-            Publish(SENDER, self._number, publisher, sequences, values, len(ids), count, data)
+            Publish(SENDER, self._number, publisher, ids, values, len(data), count, data)
         )
         self._confirms.append(confirmed)
         self._owner.turns.wake(self)

@@ -191,7 +191,7 @@ class User:
         if not name:
             self.published += bodies
         size = len(bodies)
-        self._add(Publish(self.sender, self.number, name, sequences, (), size, size, entries))
+        self._add(Publish(self.sender, self.number, name, sequences, (), size, size, (entries,)))
 
     @property
     def number(self):

@@ -1,10 +1,14 @@
-"""Splits the bytes that a client sends into frames. Pure.
+"""Splits the bytes that a client sends into frames. Pure, and compiled.
 
-Bytes are joined only when a frame is complete, so a large frame that comes in many reads is copied
-once. Frames are taken one at a time: what is not taken waits, and the limit may change in between.
+A frame is a part of the bytes that were read; only one that has come in several reads is copied.
+Frames are taken one at a time: what is not taken waits, and the limit may change in between.
 """
 
+from collections import deque
 from typing import Final
+
+from librt.strings import read_i32_be
+from mypy_extensions import i64
 
 SIZE_BYTES: Final = 4
 
@@ -21,52 +25,73 @@ class FrameInput:
     """The bytes of one client that are not handled yet.
 
     frame_bytes_max: the largest frame, without the four bytes of its size. waiting_bytes: what was
-    added and not taken.
+    added and not taken. data, begin, end: the frame that was taken is `data[begin:end]`.
     """
 
-    __slots__ = ("_at", "_data", "_later", "frame_bytes_max", "waiting_bytes")
+    __slots__ = (
+        "_at", "_later", "_unread", "begin", "data", "end", "frame_bytes_max", "waiting_bytes",
+    )  # fmt: skip
 
     def __init__(self, frame_bytes_max: int) -> None:
         self.frame_bytes_max = frame_bytes_max
         self.waiting_bytes = 0
-        self._data = b""
-        self._at = 0
-        self._later: list[bytes] = []
+        self.data = b""
+        self.begin = self.end = 0
+        self._unread = b""
+        self._at: i64 = 0
+        """Where in `_unread` the next frame begins."""
+        self._later: deque[bytes] = deque()
 
     def add(self, data: bytes) -> None:
         """Add bytes that were read."""
         if self.waiting_bytes:
             self._later.append(data)
         else:
-            self._data, self._at = data, 0
+            self._unread, self._at = data, 0
         self.waiting_bytes += len(data)
 
-    def take(self) -> bytes | None:
-        """The next frame, without its size; None if it is not complete. Raises FrameTooLarge."""
+    def take(self) -> bool:
+        """Go to the next frame; returns False if it is not complete. Raises FrameTooLarge."""
         if self.waiting_bytes < SIZE_BYTES:
-            return None
-        if len(self._data) - self._at < SIZE_BYTES:
-            self._join()
+            if not self.waiting_bytes:
+                self.clear()
+            return False
+        while len(self._unread) - self._at < SIZE_BYTES:
+            self._unread, self._at = self._unread[self._at :] + self._later.popleft(), 0
         begin = self._at + SIZE_BYTES
-        frame_bytes = int.from_bytes(self._data[self._at : begin], "big")
+        frame_bytes = int(read_i32_be(self._unread, self._at)) & 0xFFFFFFFF
         if frame_bytes > self.frame_bytes_max:
             raise FrameTooLarge(frame_bytes)
         if self.waiting_bytes < SIZE_BYTES + frame_bytes:
-            return None
-        if len(self._data) - begin < frame_bytes:
-            self._join()
-            begin = SIZE_BYTES
-        self._at = end = begin + frame_bytes
+            return False
         self.waiting_bytes -= SIZE_BYTES + frame_bytes
-        frame = self._data[begin:end]
-        if not self.waiting_bytes:
-            self._data, self._at = b"", 0
-        return frame
+        if len(self._unread) - begin >= frame_bytes:
+            self.data, self.begin, self.end = self._unread, begin, begin + frame_bytes
+            self._at = self.end
+        else:
+            self._join(begin, frame_bytes)
+        return True
+
+    def _join(self, begin: int, frame_bytes: int) -> None:
+        """Take a frame that has come in several reads."""
+        pieces = [self._unread[begin:]]
+        lacking = frame_bytes - len(pieces[0])
+        while lacking:
+            piece = self._later.popleft()
+            pieces.append(piece[:lacking])
+            self._unread, self._at = piece, len(pieces[-1])
+            lacking -= len(pieces[-1])
+        self.data, self.begin, self.end = b"".join(pieces), 0, frame_bytes
+
+    @property
+    def frame(self) -> bytes:
+        """The frame that was taken, without its size."""
+        return self.data[self.begin : self.end]
 
     def clear(self) -> None:
-        """Forget all bytes: the connection ends."""
-        self._data, self._at, self._later, self.waiting_bytes = b"", 0, [], 0
-
-    def _join(self) -> None:
-        self._data = b"".join((self._data[self._at :], *self._later))
-        self._at, self._later = 0, []
+        """Forget all bytes: all are handled, or the connection ends."""
+        self.data = self._unread = b""
+        self.begin = self.end = 0
+        self._at = 0
+        self._later.clear()
+        self.waiting_bytes = 0

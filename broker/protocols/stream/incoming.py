@@ -103,11 +103,10 @@ class Incoming:
         connection = self._connection
         try:
             while not self._has_to_wait:
-                frame = self._frames.take()
-                if frame is None:
+                if not self._frames.take():
                     self._resume_reading()
                     return
-                self._handle(frame)
+                self._handle()
         except FrameTooLarge as error:
             self._frames.clear()
             logger.error("%s: %s", connection.name, error)
@@ -134,15 +133,16 @@ class Incoming:
             self._is_paused = False
             self._connection.reading.resume_after_input()
 
-    def _handle(self, frame: bytes) -> None:
-        connection = self._connection
+    def _handle(self) -> None:
+        """Handle the frame that was taken."""
+        connection, frames = self._connection, self._frames
         state = connection.state
         try:
-            if state is RUNNING and frame[:4] in _PUBLISHES:
-                self.publishers.publish(frame)
+            if state is RUNNING and frames.data.startswith(_PUBLISHES, frames.begin, frames.end):
+                self.publishers.publish(frames.data, frames.begin, frames.end)
                 connection.reading.hold_back(is_persistent=True)
                 return
-            request = decode_request(frame)
+            request = decode_request(frames.frame)
         except FrameError as error:
             logger.error("%s: %s", connection.name, error)
             self._fail(codes.UNKNOWN_FRAME, "unknown frame")

@@ -11,10 +11,11 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from librt.strings import read_i32_be, read_i64_be
+from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i64_be
 from mypy_extensions import i64
 
 from leveret.broker.protocols.stream.requests import FrameError
+from leveret.broker.protocols.stream.responses import ID_BYTES
 
 BODY: Final = 9
 """Where the entries of a publish begin: after its key, version, publisher and count."""
@@ -27,7 +28,7 @@ _BATCH_BYTES: Final = 11
 
 
 class PublishedEntries:
-    """The entries of a publish. ids: the publishing ids.
+    """The entries of a publish. ids: the publishing ids, in the form of a confirm.
 
     filter_values: of each entry; none with version 1. entries: each in the form of a chunk.
     message_count: of all entries. are_increasing: whether each id is above the one before it.
@@ -36,60 +37,71 @@ class PublishedEntries:
     __slots__ = ("are_increasing", "entries", "filter_values", "ids", "message_count")
 
     def __init__(self) -> None:
-        self.ids: list[int] = []
+        self.ids = b""
         self.filter_values: list[bytes] = []
         self.entries: list[bytes] = []
         self.message_count = 0
         self.are_increasing = True
 
-    def put_in_order(self) -> list[int]:
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The publishing ids as numbers."""
+        return numbers_of(self.ids)
+
+    def put_in_order(self) -> bytes:
         """Leave out the entries whose id is not above all before; returns these ids."""
         last = -1
         kept: list[int] = []
         left_out: list[int] = []
-        for place, number in enumerate(self.ids):
+        numbers = self.numbers
+        for place, number in enumerate(numbers):
             if number > last:
                 kept.append(place)
                 last = number
             else:
                 left_out.append(number)
-        self.ids = [self.ids[place] for place in kept]
+        self.ids = struct.pack(f">{len(kept)}Q", *[numbers[place] for place in kept])
         self.entries = [self.entries[place] for place in kept]
         if self.filter_values:
             self.filter_values = [self.filter_values[place] for place in kept]
         self.message_count = count_messages(self.entries)
         self.are_increasing = True
-        return left_out
+        return struct.pack(f">{len(left_out)}Q", *left_out)
 
     def parts(self, entries_max: int) -> Iterator["PublishedEntries"]:
         """The same in parts. entries_max: of a part."""
-        for begin in range(0, len(self.ids), entries_max):
+        for begin in range(0, len(self.entries), entries_max):
             end = begin + entries_max
             part = PublishedEntries()
-            part.ids, part.entries = self.ids[begin:end], self.entries[begin:end]
+            part.ids = self.ids[begin * ID_BYTES : end * ID_BYTES]
+            part.entries = self.entries[begin:end]
             part.filter_values = self.filter_values[begin:end]
             part.message_count = count_messages(part.entries)
             yield part
 
 
-def read_published(data: bytes, at: int, count: int, version: int) -> PublishedEntries:
-    """The entries of a publish, which begin at a place. Raises FrameError."""
+def read_published(data: bytes, at: int, end: int, count: int, version: int) -> PublishedEntries:
+    """The entries of a publish, which are a part of some bytes. Raises FrameError."""
     published = PublishedEntries()
     try:
-        end = _read(published, data, at, count, version == WITH_FILTERS)
+        read = _read(published, data, at, end, count, version == WITH_FILTERS)
     except (IndexError, struct.error):
-        end = -1
-    if end != len(data):
+        read = -1
+    if read != end:
         raise FrameError(f"a publish of {count} entries does not fill its frame")
     return published
 
 
-def _read(published: PublishedEntries, data: bytes, at: i64, count: int, has_filters: bool) -> i64:
-    """Read the entries; returns where they end. Raises IndexError and struct.error."""
-    ids, entries = published.ids, published.entries
+def _read(
+    published: PublishedEntries, data: bytes, at: i64, end: i64, count: int, has_filters: bool
+) -> i64:
+    """Read the entries; returns where they end, if not before. Raises IndexError, struct.error."""
+    ids, entries = BytesWriter(), published.entries
     more_messages: i64 = 0
     last: i64 = -1
     for _ in range(count):
+        if at >= end:
+            return -1
         number: i64 = read_i64_be(data, at)
         at += 8
         if number > last:
@@ -97,10 +109,7 @@ def _read(published: PublishedEntries, data: bytes, at: i64, count: int, has_fil
         else:
             # Also where an id has its highest bit set: `put_in_order` compares them all.
             published.are_increasing = False
-        if number >= 0:
-            ids.append(number)
-        else:
-            ids.append(int.from_bytes(data[at - 8 : at], "big"))
+        write_i64_be(ids, number)
         if has_filters:
             begin: i64 = at + 2
             at = begin + max(0, _SHORT.unpack_from(data, at)[0])
@@ -114,8 +123,14 @@ def _read(published: PublishedEntries, data: bytes, at: i64, count: int, has_fil
             after = at + _BATCH_BYTES + size
         entries.append(data[at:after])
         at = after
+    published.ids = ids.getvalue()
     published.message_count = count + more_messages
     return at
+
+
+def numbers_of(ids: bytes) -> tuple[int, ...]:
+    """Publishing ids as numbers."""
+    return struct.unpack(f">{len(ids) // ID_BYTES}Q", ids)
 
 
 def count_messages(entries: list[bytes]) -> int:

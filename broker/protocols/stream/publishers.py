@@ -14,8 +14,14 @@ from typing import Final
 
 from leveret.broker.amqp.json_form import text
 from leveret.broker.protocols.stream import codes, responses
-from leveret.broker.protocols.stream.published import BODY, PublishedEntries, read_published
+from leveret.broker.protocols.stream.published import (
+    BODY,
+    PublishedEntries,
+    numbers_of,
+    read_published,
+)
 from leveret.broker.protocols.stream.requests import FrameError
+from leveret.broker.protocols.stream.responses import ID_BYTES
 from leveret.broker.protocols.stream.serving import (
     WRITE,
     CommandRefused,
@@ -38,7 +44,7 @@ FRAME_WORK: Final = 8
 class StreamPublisher:
     """One publisher. reference: its name; empty if it has none.
 
-    published, confirmed, refused: numbers of its publishing ids. due: ids that it is told of next.
+    published, confirmed, refused: counts of its publishing ids. due: ids that it is told of next.
     """
 
     __slots__ = ("confirmed", "due", "number", "published", "reference", "refused", "stream")
@@ -48,7 +54,7 @@ class StreamPublisher:
         self.reference = reference
         self.stream = stream
         self.published = self.confirmed = self.refused = 0
-        self.due: list[int] = []
+        self.due: list[bytes] = []
 
 
 class Publishers:
@@ -132,19 +138,20 @@ class Publishers:
 
     # Publishing
 
-    def publish(self, frame: bytes) -> None:
-        """Publish the entries of a frame. Raises FrameError."""
-        if len(frame) < BODY:
+    def publish(self, data: bytes, begin: int, end: int) -> None:
+        """Publish the entries of the frame that is a part of some bytes. Raises FrameError."""
+        body = begin + BODY
+        if body > end:
             raise FrameError("a publish ends before its entries")
-        number, count = frame[4], int.from_bytes(frame[5:BODY], "big")
-        published = read_published(frame, BODY, count, frame[3])
+        number, count = data[begin + 4], int.from_bytes(data[begin + 5 : body], "big")
+        published = read_published(data, body, end, count, data[begin + 3])
         self._turns.work_left -= FRAME_WORK + count
         self._counts.published += count
         publisher = self.by_number.get(number)
         if publisher is None:
             note_error(self._connection.services, codes.PUBLISHER_DOES_NOT_EXIST)
             self._connection.send(
-                responses.publish_error(number, codes.PUBLISHER_DOES_NOT_EXIST, published.ids)
+                responses.publish_error(number, codes.PUBLISHER_DOES_NOT_EXIST, published.numbers)
             )
             return
         if not count:
@@ -153,61 +160,62 @@ class Publishers:
         if tracer is not None:
             name = publisher.reference.decode("utf-8", "surrogateescape")
             messages = published.message_count
-            tracer.stream_published(session, publisher.stream, name, messages, len(frame))
+            tracer.stream_published(session, publisher.stream, name, messages, end - begin)
         publisher.published += count
         self._counts.routed += count
         self.unconfirmed += count
-        self._unconfirmed_bytes += len(frame)
-        left_out: list[int] = []
+        frame_bytes = end - begin
+        self._unconfirmed_bytes += frame_bytes
+        left_out = b""
         if publisher.reference and not published.are_increasing:
             left_out = published.put_in_order()
-        if len(published.ids) <= ENTRIES_MAX:
-            self._append(publisher, published, left_out, len(frame))
+        if len(published.entries) <= ENTRIES_MAX:
+            self._append(publisher, published, left_out, frame_bytes)
         else:
             for part in published.parts(ENTRIES_MAX):
-                self._append(publisher, part, left_out, len(frame))
-                left_out, frame = [], b""
+                self._append(publisher, part, left_out, frame_bytes)
+                left_out, frame_bytes = b"", 0
         self._look_at_unconfirmed()
 
     def _append(
         self,
         publisher: StreamPublisher,
         published: PublishedEntries,
-        left_out: list[int],
+        left_out: bytes,
         frame_bytes: int,
     ) -> None:
         """Append entries to the stream. left_out: ids that are confirmed with them."""
-        ids = published.ids
         values = published.filter_values
         entries = StreamEntries(
-            publisher.reference, tuple(ids), tuple(values) if any(values) else (),
-            published.message_count, b"".join(published.entries),
+            publisher.reference, published.numbers if publisher.reference else (),
+            tuple(values) if any(values) else (), published.message_count, published.entries,
         )  # fmt: skip
-        confirmed_ids = ids + left_out if left_out else ids
-        publisher.stream.append(
-            entries, partial(self._confirmed, publisher, confirmed_ids, frame_bytes)
-        )
+        ids = published.ids + left_out
+        publisher.stream.append(entries, partial(self._confirmed, publisher, ids, frame_bytes))
 
     def _confirmed(
-        self, publisher: StreamPublisher, ids: list[int], frame_bytes: int, is_stored: bool
+        self, publisher: StreamPublisher, ids: bytes, frame_bytes: int, is_stored: bool
     ) -> None:
         """Entries of a publisher are safe, or lost with their stream."""
-        self.unconfirmed -= len(ids)
+        count = len(ids) // ID_BYTES
+        self.unconfirmed -= count
         self._unconfirmed_bytes -= frame_bytes
         if self.is_full:
             self._look_at_unconfirmed()
         if self.by_number.get(publisher.number) is not publisher:
             return
         if not is_stored:
-            publisher.refused += len(ids)
-            error = responses.publish_error(publisher.number, codes.STREAM_NOT_AVAILABLE, ids)
+            publisher.refused += count
+            error = responses.publish_error(
+                publisher.number, codes.STREAM_NOT_AVAILABLE, numbers_of(ids)
+            )
             self._connection.send(error)
             return
         if not publisher.due:
             self._due.append(publisher)
-        publisher.due += ids
-        publisher.confirmed += len(ids)
-        self._counts.confirmed += len(ids)
+        publisher.due.append(ids)
+        publisher.confirmed += count
+        self._counts.confirmed += count
         self._connection.confirm_later()
 
     def send_confirms(self) -> None:
@@ -218,7 +226,8 @@ class Publishers:
         for publisher in due:
             ids, publisher.due = publisher.due, []
             if self.by_number.get(publisher.number) is publisher:
-                self._connection.send(responses.publish_confirm(publisher.number, ids))
+                confirm = responses.publish_confirm(publisher.number, b"".join(ids))
+                self._connection.send(confirm)
 
     def _look_at_unconfirmed(self) -> None:
         was_full = self.is_full

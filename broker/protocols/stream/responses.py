@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 
 from leveret.broker.protocols.stream import codes
 
+ID_BYTES: Final = 8
+"""The size of a publishing id."""
 Node = tuple[str, int]
 """The host and the port that clients connect to."""
 
@@ -41,10 +43,9 @@ def close(correlation: int, code: int, reason: str) -> bytes:
     return frame(codes.CLOSE, _RESPONSE.pack(correlation, code) + string(reason))
 
 
-def publish_confirm(publisher: int, ids: Sequence[int]) -> bytes:
-    """Publishes that are safe."""
-    body = _PUBLISHER.pack(publisher, len(ids)) + struct.pack(f">{len(ids)}Q", *ids)
-    return frame(codes.PUBLISH_CONFIRM, body)
+def publish_confirm(publisher: int, ids: bytes) -> bytes:
+    """Publishes that are safe. ids: 8 bytes each."""
+    return frame(codes.PUBLISH_CONFIRM, _PUBLISHER.pack(publisher, len(ids) // ID_BYTES) + ids)
 
 
 def publish_error(publisher: int, code: int, ids: Iterable[int]) -> bytes:

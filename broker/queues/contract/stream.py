@@ -17,15 +17,15 @@ class StreamEntries(NamedTuple):
     """Entries of one publisher, in the form of a chunk: at most 65,535, as a chunk can have.
 
     publisher: its name; empty if it has none. ids: the publishing ids of the entries, in increasing
-    order; a stream stores those of a publisher with a name once. filter_values: of the entries;
-    empty if none has one. entries: all, one after the other. message_count: of all entries.
+    order; only for a publisher with a name, whose ids a stream stores once. filter_values: of the
+    entries; empty if none has one. message_count: of all entries.
     """
 
     publisher: bytes
     ids: tuple[int, ...]
     filter_values: tuple[bytes, ...]
     message_count: int
-    entries: bytes
+    entries: list[bytes]
 
 
 class StreamStats(NamedTuple):

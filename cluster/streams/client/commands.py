@@ -143,7 +143,7 @@ class PublishEntries(NumberedCommand):
         pieces, self._pieces = self._pieces, []
         command = commands.Publish(
             sender, self.number, self.publisher, tuple(self._ids), tuple(self._filter_values),
-            self.entry_count, self.message_count, b"".join(pieces),
+            self.entry_count, self.message_count, pieces,
         )  # fmt: skip
         self._ids, self._filter_values = [], []
         return commands.encode_command(command)

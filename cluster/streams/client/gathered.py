@@ -51,10 +51,12 @@ class Gathered:
 
     def append(self, entries: StreamEntries, confirmed: Confirmed) -> None:
         """Append entries of a client of the stream protocol."""
-        publisher, ids, filter_values, message_count, data = entries
-        ids = ids if publisher else ()
-        append = self._append_of(publisher, len(entries.ids))
-        append.add((data,), len(data), len(entries.ids), message_count, filter_values, ids)
+        publisher, ids, filter_values, message_count, pieces = entries
+        count, size = len(pieces), 0
+        for piece in pieces:
+            size += len(piece)
+        append = self._append_of(publisher, count)
+        append.add(pieces, size, count, message_count, filter_values, ids)
         append.then(confirmed)
         self._flush_if_large(append)
 

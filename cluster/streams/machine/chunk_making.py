@@ -87,12 +87,13 @@ class ChunkMaker:
         fresh = self._without_duplicates(publish)
         if not fresh.entry_count:
             return
-        size = self._bytes + len(fresh.entries)
+        entries_bytes = sum(map(len, fresh.entries))
+        size = self._bytes + entries_bytes
         if self._publishes and (
             size > CHUNK_BYTES or self._entries + fresh.entry_count > ENTRIES_MAX
         ):
             self._end_chunk(chunks, wall_ms)
-            size = len(fresh.entries)
+            size = entries_bytes
         self._publishes.append(fresh)
         self._bytes = size
         self._entries += fresh.entry_count
@@ -105,11 +106,12 @@ class ChunkMaker:
         if not sequences or sequences[0] > last:
             return publish
         first = sum(sequence <= last for sequence in sequences)
-        at, messages = _skip(publish.entries, first)
+        entries = b"".join(publish.entries)
+        at, messages = _skip(entries, first)
         return publish._replace(
             sequences=sequences[first:], filter_values=publish.filter_values[first:],
             entry_count=publish.entry_count - first, message_count=publish.message_count - messages,
-            entries=publish.entries[at:],
+            entries=(entries[at:],),
         )  # fmt: skip
 
     def _end_chunk(self, chunks: list[bytes], wall_ms: int) -> None:
@@ -122,7 +124,7 @@ class ChunkMaker:
         chunks.append(
             encode_chunk(
                 USER if publishes else TRACKING, self._next_offset, self._term, self._time_ms,
-                self._entries, count, b"".join([one.entries for one in publishes]),
+                self._entries, count, [piece for one in publishes for piece in one.entries],
                 self._filter(publishes), tracking,
             )
         )  # fmt: skip

@@ -8,7 +8,7 @@ The commands of a client are numbered 1, 2, 3 ... The leader makes chunks of the
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
@@ -45,7 +45,8 @@ class Publish(NamedTuple):
 
     publisher: its name; empty if it has none. sequences: of the entries, in increasing order; only
     for a publisher with a name. filter_values: of the entries; empty if none has one. entries: in
-    the form of a chunk; message_count: of all entries.
+    the form of a chunk, in any pieces; one that was decoded is a part of the command's bytes, since
+    copies cost more than all else. message_count: of all entries.
     """
 
     sender: int
@@ -55,7 +56,7 @@ class Publish(NamedTuple):
     filter_values: tuple[bytes, ...]
     entry_count: int
     message_count: int
-    entries: bytes
+    entries: Sequence[bytes | memoryview]
 
 
 class StoreOffset(NamedTuple):
@@ -77,7 +78,7 @@ def encode_command(command: Command) -> bytes:
     if isinstance(command, StoreOffset):
         head = _HEAD.pack(_STORE_OFFSET, command.sender, command.number)
         return head + _NUMBER.pack(command.offset) + command.name
-    pieces = [
+    pieces: list[bytes | memoryview] = [
         _HEAD.pack(_PUBLISH, command.sender, command.number),
         _SIZE.pack(len(command.publisher)),
         command.publisher,
@@ -85,11 +86,11 @@ def encode_command(command: Command) -> bytes:
             command.entry_count, command.message_count,
             _HAS_FILTERS if command.filter_values else 0, len(command.sequences),
         ),
-        *map(_NUMBER.pack, command.sequences),
+        struct.pack(f">{len(command.sequences)}Q", *command.sequences),
     ]  # fmt: skip
     for value in command.filter_values:
         pieces += (_VALUE_SIZE.pack(len(value)), value)
-    pieces.append(command.entries)
+    pieces += command.entries
     return b"".join(pieces)
 
 
@@ -138,8 +139,9 @@ def _decode_publish(data: bytes, sender: int, number: int) -> Publish:
         at = begin + _VALUE_SIZE.unpack_from(data, at)[0]
         values.append(data[begin:at])
     return Publish(
-        sender, number, publisher, sequences, tuple(values), entry_count, message_count, data[at:]
-    )
+        sender, number, publisher, sequences, tuple(values), entry_count, message_count,
+        (memoryview(data)[at:],),
+    )  # fmt: skip
 
 
 def _name(data: bytes) -> bytes:

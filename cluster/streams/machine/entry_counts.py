@@ -20,10 +20,11 @@ for its size."""
 
 def check_publish(publish: Publish) -> None:
     """Check the counts and the order of a publish. Raises CommandError."""
-    messages = count_messages(publish.entries, publish.entry_count)
+    entries = b"".join(publish.entries)
+    messages = count_messages(entries, publish.entry_count)
     if messages != publish.message_count:
         raise CommandError(
-            f"{len(publish.entries)} bytes are not {publish.entry_count} entries with "
+            f"{len(entries)} bytes are not {publish.entry_count} entries with "
             f"{publish.message_count} messages"
         )
     if not all(one < after for one, after in pairwise(publish.sequences)):

@@ -87,14 +87,14 @@ class StreamClient:
         return len(self.commands) + 1
 
     def publish_entries(self, count, entries):
-        self._send(Publish(self.sender, self.number, b"", (), (), count, count, entries))
+        self._send(Publish(self.sender, self.number, b"", (), (), count, count, (entries,)))
 
     def publish(self, *bodies, publisher=b"", sequences=()):
         entries = b"".join(len(body).to_bytes(4) + body for body in bodies)
         self._send(
             Publish(
                 self.sender, self.number, publisher, sequences, (), len(bodies), len(bodies),
-                entries,
+                (entries,),
             )
         )  # fmt: skip
 

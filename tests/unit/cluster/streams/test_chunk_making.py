@@ -29,7 +29,7 @@ def entries(*bodies):
 
 def publish(sender, number, *bodies, publisher=b"", sequences=(), values=()):
     count = len(bodies)
-    return Publish(sender, number, publisher, sequences, values, count, count, entries(*bodies))
+    return Publish(sender, number, publisher, sequences, values, count, count, (entries(*bodies),))
 
 
 class Stream:
@@ -147,7 +147,7 @@ def test_a_named_publisher_is_deduplicated():
 def test_a_batch_counts_its_messages():
     batch = b"\x80\0\3" + (15).to_bytes(4, "big") + (15).to_bytes(4, "big") + bytes(15)
     stream = Stream()
-    command = Publish(1, 2, b"p", (1, 2), (), 2, 4, batch + entries(b"x"))
+    command = Publish(1, 2, b"p", (1, 2), (), 2, 4, (batch + entries(b"x"),))
     (head,) = stream.take(JOINED, command)
     assert (head.entry_count, head.message_count, stream.machine.next_offset) == (2, 4, 4)
     (head,) = stream.take(command._replace(number=3, sequences=(2, 3)))

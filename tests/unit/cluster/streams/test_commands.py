@@ -28,8 +28,8 @@ from leveret.cluster.streams.machine.tracking import (
 ENTRIES = b"\0\0\0\1a\0\0\0\1b"
 COMMANDS = [
     Join(7, 1, "leveret@one"),
-    Publish(7, 2, b"", (), (), 2, 2, ENTRIES),
-    Publish(7, 3, b"name", (4, 9), (b"x", b""), 2, 2, ENTRIES),
+    Publish(7, 2, b"", (), (), 2, 2, (ENTRIES,)),
+    Publish(7, 3, b"name", (4, 9), (b"x", b""), 2, 2, (ENTRIES,)),
     StoreOffset(7, 4, b"consumer", 2**63),
 ]
 RECORDS = [
@@ -64,8 +64,8 @@ def test_any_bytes_are_a_command_or_refused(data):
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        (Publish(1, 1, b"n", (1,), (), 2, 2, b""), "2 entries has 2 messages and 1 sequence"),
-        (Publish(1, 1, b"", (), (), 2, 1, b""), "2 entries has 1 messages"),
+        (Publish(1, 1, b"n", (1,), (), 2, 2, ()), "2 entries has 2 messages and 1 sequence"),
+        (Publish(1, 1, b"", (), (), 2, 1, ()), "2 entries has 1 messages"),
         (StoreOffset(1, 1, b"x" * 256, 0), "a name of 256 bytes"),
     ],
 )
@@ -116,10 +116,10 @@ def test_the_messages_of_entries_are_counted(entries, count, messages):
 @pytest.mark.parametrize(
     "publish",
     [
-        Publish(7, 2, b"", (), (), 2, 3, ENTRIES),
-        Publish(7, 2, b"", (), (), 3, 3, ENTRIES),
-        Publish(7, 2, b"name", (5, 5), (), 2, 2, ENTRIES),
-        Publish(7, 2, b"name", (5, 4), (), 2, 2, ENTRIES),
+        Publish(7, 2, b"", (), (), 2, 3, (ENTRIES,)),
+        Publish(7, 2, b"", (), (), 3, 3, (ENTRIES,)),
+        Publish(7, 2, b"name", (5, 5), (), 2, 2, (ENTRIES,)),
+        Publish(7, 2, b"name", (5, 4), (), 2, 2, (ENTRIES,)),
     ],
 )
 def test_a_publish_that_its_counts_do_not_describe_is_refused(publish):

@@ -51,7 +51,7 @@ def test_a_body_of_sections_stays_as_it_is(tmp_path):
 def test_what_stream_clients_store_is_addressed_to_the_stream(tmp_path, message, is_as_3):
     use = StreamUse(tmp_path / "s", is_as_3=is_as_3)
     entry = len(message).to_bytes(4, "big") + message
-    use.queue.append(StreamEntries(b"", (1,), (), 1, entry), lambda confirmed: None)
+    use.queue.append(StreamEntries(b"", (), (), 1, [entry]), lambda confirmed: None)
     use.settle()
     consumer = FakeConsumer()
     consumer.start = FIRST

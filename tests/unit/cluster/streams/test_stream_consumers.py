@@ -187,7 +187,7 @@ def test_what_a_stream_client_has_stored_is_read(use, client):
     }
     for message in stored:
         use.queue.append(
-            StreamEntries(b"", (1,), (), 1, len(message).to_bytes(4, "big") + message),
+            StreamEntries(b"", (), (), 1, [len(message).to_bytes(4, "big") + message]),
             lambda confirmed: None,
         )
     use.settle()
@@ -201,7 +201,7 @@ def test_batches_are_unpacked_if_that_is_possible(use, client, compression):
     packed = gzip.compress(data) if compression == 1 else data
     entry = bytes((0x80 | compression << 4,)) + (3).to_bytes(2, "big")
     entry += len(data).to_bytes(4, "big") + len(packed).to_bytes(4, "big") + packed
-    use.queue.append(StreamEntries(b"", (1,), (), 3, entry), lambda confirmed: None)
+    use.queue.append(StreamEntries(b"", (), (), 3, [entry]), lambda confirmed: None)
     use.publish(b"after")
     consumer = reading(use, client, FIRST, credit=2)
     consumer.credit = 10

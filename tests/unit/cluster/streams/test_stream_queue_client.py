@@ -33,9 +33,10 @@ def queue(use):
 
 def entries(*bodies, publisher=b"", ids=None, filter_values=()):
     """What the connection of a stream client appends."""
-    data = b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
-    ids = tuple(range(1, 1 + len(bodies))) if ids is None else ids
-    return StreamEntries(publisher, ids, filter_values, len(bodies), data)
+    pieces = [len(body).to_bytes(4, "big") + body for body in bodies]
+    if ids is None:
+        ids = tuple(range(1, 1 + len(bodies))) if publisher else ()
+    return StreamEntries(publisher, ids, filter_values, len(bodies), pieces)
 
 
 def count(use):

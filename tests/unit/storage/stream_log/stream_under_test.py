@@ -34,7 +34,7 @@ class StreamUnderTest:
         """The next chunk, with a message for each body."""
         entries = b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
         return encode_chunk(
-            kind, self.log.next_offset, term, self.now_ms, len(bodies), len(bodies), entries
+            kind, self.log.next_offset, term, self.now_ms, len(bodies), len(bodies), [entries]
         )
 
     def publish(self, *bodies, term=1):

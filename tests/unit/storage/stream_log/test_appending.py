@@ -5,7 +5,7 @@ import pytest
 from leveret.storage.contract.backing_queue import BeingRead
 from leveret.storage.disk.file_reads import FileReads
 from leveret.storage.stream_log.chunks import ChunkError, encode_chunk
-from leveret.storage.stream_log.stream_log import RECENT_BYTES, ChunkDamaged
+from leveret.storage.stream_log.stream_log import RECENT_BYTES, UNAPPLIED_BYTES, ChunkDamaged
 from tests.unit.storage.fakes import ManualWorker
 from tests.unit.storage.stream_log.stream_under_test import DATA, StreamUnderTest, numbered
 
@@ -37,7 +37,7 @@ def test_a_chunk_that_does_not_follow_is_refused(tmp_path):
     stream = StreamUnderTest(tmp_path)
     stream.publish(b"m0")
     with pytest.raises(ChunkError, match="for offset 5 where one for 1 follows"):
-        stream.log.append(2, 1, DATA, [encode_chunk(0, 5, 1, 0, 0, 0, b"")])
+        stream.log.append(2, 1, DATA, [encode_chunk(0, 5, 1, 0, 0, 0, [])])
 
 
 def test_a_full_segment_is_followed_by_another(tmp_path):
@@ -63,16 +63,33 @@ def test_a_segment_without_messages_is_not_ended(tmp_path):
     assert [segment.count for segment in stream.log.segments] == [4, 1]
 
 
-def test_new_chunks_stay_in_memory_within_a_limit(tmp_path):
+def in_memory(stream):
+    log = stream.log
+    return [entry for entry in range(1, log.last_entry + 1) if log.is_in_memory(entry)]
+
+
+def test_chunks_stay_in_memory_until_they_were_applied_and_read(tmp_path):
     stream = StreamUnderTest(tmp_path)
-    worker = ManualWorker()
-    for _ in range(3):
+    for _ in range(4):
         stream.publish(b"x" * (RECENT_BYTES // 2))
     stream.write()
-    stream.log._reads = FileReads(stream.disk, worker)
-    assert len(stream.log.read(3, 3, 1)) == 1
+    stream.log.applied(3)
+    assert in_memory(stream) == [1, 2, 3, 4]
+    stream.publish(b"x" * (RECENT_BYTES // 2))
+    stream.log.applied(4)
+    assert in_memory(stream) == [4, 5]
+    stream.log._reads = FileReads(stream.disk, ManualWorker())
+    assert len(stream.log.read(4, 4, 1)) == 1
     with pytest.raises(BeingRead):
         stream.log.read(1, 3, 1)
+
+
+def test_chunks_that_are_not_applied_stay_in_memory_within_a_limit(tmp_path):
+    stream = StreamUnderTest(tmp_path)
+    for _ in range(3):
+        stream.publish(b"x" * (UNAPPLIED_BYTES // 2))
+    stream.write()
+    assert in_memory(stream) == [3]
 
 
 def test_reading_takes_as_many_bytes_as_are_wanted(tmp_path):

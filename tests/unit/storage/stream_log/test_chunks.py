@@ -14,7 +14,7 @@ from leveret.storage.stream_log.chunks import (
 )
 
 ENTRIES = b"\0\0\0\1a\0\0\0\2bc"
-CHUNK = encode_chunk(USER, 7, 3, 1_700, 2, 2, ENTRIES, b"\1" * 16, b"tracking")
+CHUNK = encode_chunk(USER, 7, 3, 1_700, 2, 2, [ENTRIES[:3], ENTRIES[3:]], b"\1" * 16, b"tracking")
 
 
 def test_a_chunk_is_what_was_encoded():
@@ -27,7 +27,7 @@ def test_a_chunk_is_what_was_encoded():
 
 
 def test_the_head_is_that_of_the_stream_protocol():
-    chunk = encode_chunk(USER, 7, 3, 1_700, 1, 1, b"\0\0\0\1a")
+    chunk = encode_chunk(USER, 7, 3, 1_700, 1, 1, [b"\0\0\0\1a"])
     assert chunk[:HEAD_BYTES].hex(" ", 4) == (
         "50000001 00000001 00000000 000006a4 00000000 00000003 00000000 00000007 "
         "e58c9792 00000005 00000004 00000000"

@@ -32,7 +32,7 @@ class StoreUnderTest:
         """Append a chunk, and wait for it."""
         stream = self.store.streams[group]
         log = stream.log
-        chunk = encode_chunk(0, log.next_offset, 1, 1_000, 1, 1, b"\0\0\0\1m")
+        chunk = encode_chunk(0, log.next_offset, 1, 1_000, 1, 1, [b"\0\0\0\1m"])
         log.append(log.last_entry + 1, 1, 0, [chunk])
         self.store.when_written(stream, lambda: self.done.append(name))
 

@@ -1,5 +1,7 @@
 """What clients of the stream protocol get."""
 
+import struct
+
 import pytest
 
 from leveret.broker.protocols.stream import codes, responses
@@ -22,7 +24,7 @@ EXAMPLES = {
     ),
     "heartbeat": (responses.HEARTBEAT, "00000004 0017 0001"),
     "confirm": (
-        responses.publish_confirm(7, [1, 2**63]),
+        responses.publish_confirm(7, struct.pack(">2Q", 1, 2**63)),
         "00000019 0003 0001 07 00000002 0000000000000001 8000000000000000",
     ),
     "error": (
