@@ -374,7 +374,7 @@ QUORUM_QUEUES = _gauges(
 )
 STREAMS = _gauges(
     streams_without_leader="Streams with a member on this node that have no leader",
-    stream_members_behind="Members of streams led by this node that lack more than 1,000 chunks",
+    streams_members_behind="Members of streams led by this node that lack more than 1,000 chunks",
     streams_critical="Streams that would lose their majority without this node",
 )
 STREAM_LAG = _gauges(stream_consumer_max_offset_lag="Current maximum of offset lag of consumers")
