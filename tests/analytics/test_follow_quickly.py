@@ -214,7 +214,7 @@ def run_and_kill(trace, out, is_time):
     return process.returncode
 
 
-@pytest.mark.parametrize("table", ["rejected", "traffic", "fates", "anomalies"])
+@pytest.mark.parametrize("table", ["rejected", "anomalies"])
 def test_a_trigger_that_is_killed_is_repeated(trace, tmp_path, table):
     out = tmp_path / "out"
     log = RunningLog(trace)
