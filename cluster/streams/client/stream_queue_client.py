@@ -552,7 +552,7 @@ class StreamQueueClient(Actor):
         self._hold.release()
         self._active.close()
         service, self._service = self._service, ENDED_GROUP
-        self.readers.group = self._active.group = ENDED_GROUP
+        self.readers.group = self._active.group = self._reports.group = ENDED_GROUP
         self.readers.close(self.gone)
         service.close(is_deleted)
         self.figures = ENDED_FIGURES

@@ -13,13 +13,13 @@ from leveret.cluster.streams.client.told_uses import FIRST_REPORT_MS, REPORT_MS
 
 
 class UseReports:
-    """The reports of one client. node: this one."""
+    """The reports of one client. node: this one. group: another one once the stream has ended."""
 
-    __slots__ = ("_clock", "_group", "_node", "_timer")
+    __slots__ = ("_clock", "_node", "_timer", "group")
 
     def __init__(self, node: str, group: StreamGroup, clock: Clock) -> None:
         self._node = node
-        self._group = group
+        self.group = group
         self._clock = clock
         self._timer: Timer | None = None
 
@@ -30,8 +30,9 @@ class UseReports:
 
     def close(self) -> None:
         """End the reports."""
-        if self._timer is not None:
-            self._timer.cancel()
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
 
     def _report_later(self, delay_ms: int, use: Callable[[], ToldUse]) -> None:
         if self._leader:
@@ -40,7 +41,7 @@ class UseReports:
     @property
     def _leader(self) -> str:
         """The leader's node; empty if it is unknown, or this one."""
-        leader = self._group.leader
+        leader = self.group.leader
         return "" if leader == self._node else leader
 
     def _report(self, use: Callable[[], ToldUse]) -> None:
@@ -49,6 +50,6 @@ class UseReports:
         if not leader:
             return
         told = use()
-        self._group.ask_member(leader, encode(told), lambda data: None)
+        self.group.ask_member(leader, encode(told), lambda data: None)
         if told.consumers or told.readers:
             self._report_later(REPORT_MS, use)
