@@ -14,9 +14,9 @@ class StoredBroker(EmbeddedBroker):
 
     def __init__(
         self, directory, *, make_metadata=SqliteMetadata, disk=None, virtual_clock=False,
-        config=None,
+        config=None, streams=False,
     ):  # fmt: skip
-        super().__init__(config, virtual_clock=virtual_clock)
+        super().__init__(config, virtual_clock=virtual_clock, streams=streams)
         self._directory = directory
         self._make_metadata = make_metadata
         self._disk = disk

@@ -54,6 +54,8 @@ WRITE_BYTES_MAX = 1 << 30
 """Linux writes at most 2 GiB in one call."""
 BLOCK_BYTES = 512
 """The unit of `st_blocks` (stat(2))."""
+SAMPLE_BYTES = 64 * 1024
+"""The distance of the pages of which `is_cached` asks."""
 KEPT_OPEN_SHARE = 16
 """Readers keep at most this share of the process's descriptors open. Sockets leave a tenth or more
 to files (broker/resources/file_descriptors.py)."""
@@ -221,6 +223,39 @@ class Disk:
             return None
         self.counts.note_read(size, began)
         return bytes(view)
+
+    def is_cached(self, descriptor: int, offset: int, size: int) -> bool:
+        """Whether the system has a part of an open file in memory, by a sample of its pages.
+
+        The system reads and drops pages together that follow each other. False near the end of the
+        file, and if the file system cannot tell, as with `read_cached`.
+        """
+        page = [bytearray(1)]
+        try:
+            for place in (*range(offset, offset + size, SAMPLE_BYTES), offset + size - 1):
+                if os.preadv(descriptor, page, place, os.RWF_NOWAIT) < 1:
+                    return False
+        except OSError:
+            # A read that waits reports the error.
+            return False
+        return True
+
+    def send(self, descriptor: int, path: Path, socket: int, offset: int, size: int) -> int:
+        """Send up to `size` bytes of an open file to a socket; returns how many it has taken.
+
+        Raises BlockingIOError if it takes nothing now; StoreError; ConnectionError, TimeoutError.
+        """
+        began = perf_counter()
+        try:
+            sent = os.sendfile(socket, descriptor, offset, size)
+        except (BlockingIOError, ConnectionError, TimeoutError):
+            raise
+        except OSError as error:
+            raise failure("send", path, error, offset) from error
+        if not sent:
+            raise StoreError(f"{path} ends at offset {offset}, {size} bytes too early")
+        self.counts.note_read(sent, began)
+        return sent
 
     def will_read(self, descriptor: int, offset: int, size: int) -> None:
         """Ask the system to read ahead, so that a later read does not wait for the disk."""

@@ -23,6 +23,7 @@ OF_GROUP: Final = 16
 
 HEAD_BYTES: Final = 48
 CHUNK_BYTES_MIN: Final = HEAD_BYTES + 4
+FILTER_BYTES_MAX: Final = 255
 CHUNK_BYTES_MAX: Final = 1 << 30
 """No chunk is larger, so a larger size is damage."""
 _HEAD = Struct(">BBHIqQQIIIB3x")
@@ -125,7 +126,12 @@ def for_clients(chunk: bytes, head: ChunkHead) -> bytes:
     end = head.size - head.trailer_bytes
     if not head.filter_bytes:
         return chunk[:end]
-    return _HEAD.pack(_MAGIC, *head[:-1], 0) + chunk[HEAD_BYTES + head.filter_bytes : end]
+    return head_for_clients(head) + chunk[HEAD_BYTES + head.filter_bytes : end]
+
+
+def head_for_clients(head: ChunkHead) -> bytes:
+    """The head of a chunk that has no filter."""
+    return _HEAD.pack(_MAGIC, *head[:-1], 0)
 
 
 def filter_of(chunk: bytes, head: ChunkHead) -> bytes:

@@ -20,12 +20,13 @@ class Segment:
     first_entry, first_offset: of its first chunk, or of the next one if it has none.
     term_before: of the entry before this one; 0 if there was none. began_ms: the time of the first
     chunk. end_ms: that of the last one. count: its chunks. size_bytes: with its head. written: how
-    many of its chunks are in the files.
+    many of its chunks are in the files. checked: a byte for each of the first chunks, not 0 if its
+    checksums were compared in the file since the start.
     """
 
     __slots__ = (
-        "began_ms", "count", "end_ms", "first_entry", "first_offset", "head_bytes", "paths",
-        "size_bytes", "term_before", "unwritten", "written",
+        "began_ms", "checked", "count", "end_ms", "first_entry", "first_offset", "head_bytes",
+        "paths", "size_bytes", "term_before", "unwritten", "written",
     )  # fmt: skip
 
     def __init__(self, directory: Path, head: SegmentHead, head_bytes: int) -> None:
@@ -36,6 +37,7 @@ class Segment:
         self.began_ms = self.end_ms = head.began_ms
         self.head_bytes = self.size_bytes = head_bytes
         self.count = self.written = 0
+        self.checked = bytearray()
         self.unwritten: list[IndexRecord] = []
         """The records of the chunks after the written ones."""
 
@@ -58,10 +60,18 @@ class Segment:
             del self.unwritten[: count - self.written]
             self.written = count
 
+    def note_checked(self, position: int) -> None:
+        """The checksums of a chunk were compared. In a thread."""
+        checked = self.checked
+        if position >= len(checked):
+            checked.extend(bytes(position + 1 - len(checked)))
+        checked[position] = 1
+
     def cut(self, count: int, size_bytes: int, end_ms: int) -> None:
         """Remove all chunks but the first ones."""
         self.count = count
         self.written = min(self.written, count)
+        self.checked = self.checked[:count]
         del self.unwritten[count - self.written :]
         self.size_bytes = size_bytes
         self.end_ms = end_ms

@@ -16,15 +16,13 @@ SLG5  Truncation removes whole chunks, and only the last ones.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
-from leveret.storage.disk.disk import Disk, StoreError
+from leveret.storage.disk.disk import Disk
 from leveret.storage.disk.file_reads import FileReads
 from leveret.storage.stream_log.chunk_index import (
-    RECORD_BYTES,
     IndexRecord,
-    decode_record,
     encode_record,
     position_of_offset,
     position_of_time,
@@ -34,7 +32,6 @@ from leveret.storage.stream_log.chunks import (
     USER,
     ChunkError,
     ChunkHead,
-    check_chunk,
     kind_of_entry,
     read_head,
 )
@@ -51,6 +48,14 @@ from leveret.storage.stream_log.segment_files import (
 )
 from leveret.storage.stream_log.segment_heads import SegmentHead, encode_head
 from leveret.storage.stream_log.segments import Segment
+from leveret.storage.stream_log.stored_chunks import (
+    ChunksInFile,
+    StoredChunk,
+    find_chunks,
+    read_chunks,
+)
+
+Result = TypeVar("Result")
 
 SEGMENT_BYTES = 500_000_000
 """The default of `x-stream-max-segment-size-bytes`."""
@@ -61,10 +66,6 @@ UNAPPLIED_BYTES = 16 * 1024 * 1024
 """Memory of chunks that stay after they were written: they are applied next, and then read."""
 READ_RECORDS = 512
 """How many chunks are read together at most."""
-
-
-class ChunkDamaged(StoreError):
-    """A chunk in the middle of a log cannot be read: its member has to be replaced."""
 
 
 def new_log(directory: Path, disk: Disk, reads: FileReads, head: SegmentHead) -> "StreamLog":
@@ -327,12 +328,9 @@ class StreamLog:
 
     def read_now(self, entry: int) -> bytes:
         """Read an entry, for a caller that may wait for the disk. Raises as `read`."""
-        segment = self.segment_of(entry)
-        position = entry - segment.first_entry
         if entry in self._recent:
             return self._recent[entry]
-        end = segment.end_of_written if position + 1 == segment.written else 0
-        return self._read_chunks(segment, position, 1, end, 0)[0]
+        return read_chunks(self._in_file(entry, 1), 0, self._disk)[0]
 
     def read(self, first: int, last: int, bytes_max: int) -> list[bytes]:
         """Consecutive entries from the first one on. There is at least one.
@@ -340,6 +338,26 @@ class StreamLog:
         Raises BeingRead if a thread has to read them; KeyError if the log does not have the first
         one; ChunkDamaged; StoreError if it cannot be read.
         """
+        chunks = self._read_recent(first, last, bytes_max)
+        if chunks:
+            return chunks
+        in_file, disk = self._in_file(first, last - first + 1), self._disk
+        return self._read_by_thread(
+            "chunks", in_file, bytes_max, lambda: read_chunks(in_file, bytes_max, disk)
+        )
+
+    def find(self, first: int, last: int, bytes_max: int) -> Sequence[bytes | StoredChunk]:
+        """As `read`, but large chunks are found in their file, from which they can be sent."""
+        chunks = self._read_recent(first, last, bytes_max)
+        if chunks:
+            return chunks
+        in_file, disk, reads = self._in_file(first, last - first + 1), self._disk, self._reads
+        return self._read_by_thread(
+            "places", in_file, bytes_max, lambda: find_chunks(in_file, bytes_max, disk, reads)
+        )
+
+    def _read_recent(self, first: int, last: int, bytes_max: int) -> list[bytes]:
+        """Entries from the first one on that are in memory."""
         recent = self._recent
         chunks: list[bytes] = []
         while first <= last and first in recent:
@@ -349,43 +367,26 @@ class StreamLog:
                 break
             chunks.append(chunk)
             first += 1
-        if chunks:
-            return chunks
+        return chunks
+
+    def _in_file(self, first: int, count: int) -> ChunksInFile:
+        """Where up to `count` entries are. Raises KeyError if the log does not have the first."""
         if not self.first_entry <= first <= self.last_entry:
             raise KeyError(first)
         segment = self.segment_of(first)
         position = first - segment.first_entry
-        count = min(last - first + 1, segment.written - position, READ_RECORDS)
+        count = min(count, segment.written - position, READ_RECORDS)
         end = segment.end_of_written if position + count == segment.written else 0
-        # After a truncation, other chunks may be where a thread was reading.
-        key = segment.paths.segment, position, count, bytes_max, self._cuts
-        return self._reads.done_by_thread(
-            key, lambda: self._read_chunks(segment, position, count, end, bytes_max),
-            segment.paths.segment, position,
-        )  # fmt: skip
+        return ChunksInFile(segment, position, count, end)
 
-    def _read_chunks(
-        self, segment: Segment, position: int, count: int, end: int, bytes_max: int
-    ) -> list[bytes]:
-        """In a thread: read chunks that are in the files. end: of the last one; 0: unknown."""
-        paths = segment.paths
-        records = count if end else count + 1
-        index = self._disk.read(paths.index, position * RECORD_BYTES, records * RECORD_BYTES)
-        places = [decode_record(index, number).place for number in range(records)]
-        if end:
-            places.append(end)
-        while len(places) > 2 and places[-1] - places[0] > bytes_max:
-            places.pop()
-        data = self._disk.read(paths.segment, places[0], places[-1] - places[0])
-        chunks = []
-        for place, after in pairwise(places):
-            chunk = data[place - places[0] : after - places[0]]
-            try:
-                check_chunk(chunk)
-            except ChunkError as error:
-                raise ChunkDamaged(f"{paths.segment} at offset {place}: {error}") from error
-            chunks.append(chunk)
-        return chunks
+    def _read_by_thread(
+        self, what: str, chunks: ChunksInFile, bytes_max: int, read: Callable[[], Result]
+    ) -> Result:
+        segment, position, count, _ = chunks
+        path = segment.paths.segment
+        # After a truncation, other chunks may be where a thread was reading.
+        key = path, what, position, count, bytes_max, self._cuts
+        return self._reads.done_by_thread(key, read, path, position)
 
     def find_entry(self, offset: int) -> int:
         """As `entry_of_offset`, by a thread. Raises BeingRead until it is found; StoreError."""

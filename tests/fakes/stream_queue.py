@@ -113,7 +113,7 @@ class StreamQueue(LogQueue):
 
     # Readers
 
-    def open_reader(self, start, filter_values, match_unfiltered, user, answer):
+    def open_reader(self, start, filter_values, match_unfiltered, user, answer, *, sends_files):
         reader = Reader(self, self._place(start), filter_values, match_unfiltered, user)
         self.readers.append(reader)
         answer.give(reader)

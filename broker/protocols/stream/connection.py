@@ -44,6 +44,8 @@ from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.session_connection import SessionConnection
 from leveret.broker.sessions.status import ConnectionStatus
 from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.storage.disk.disk import StoreError
+from leveret.storage.disk.file_parts import FilePart
 
 STREAM: Final = "stream"
 """RabbitMQ's name of the protocol."""
@@ -102,6 +104,7 @@ class StreamConnection(SessionConnection, asyncio.BaseProtocol):
         self.output.before_flush = self.incoming.publishers.send_confirms
         self.output.caught_up = self.incoming.subscriptions.go_on
         self.output.stuck = itself.client_is_stuck
+        self.output.failed = itself.output_failed
 
     def __repr__(self) -> str:
         return f"stream connection {self.name}"
@@ -119,7 +122,8 @@ class StreamConnection(SessionConnection, asyncio.BaseProtocol):
         # uvloop's transports implement asyncio's interface but are not subclasses of it.
         socket = cast(asyncio.Transport, transport)
         self._transport = socket
-        self.output.connect(socket)
+        plain = None if self.tls is not None else transport.get_extra_info("socket")
+        self.output.connect(socket, -1 if plain is None else plain.fileno())
         self.reading.connect(socket)
         self.reading.unblocked = self.incoming.go_on
         timeout_ms = self.services.config.handshake_timeout_ms
@@ -260,6 +264,15 @@ class StreamConnection(SessionConnection, asyncio.BaseProtocol):
         """Whether its client does not read what is sent to it."""
         return self.output.is_congested
 
+    @property
+    def sends_files(self) -> bool:
+        """Whether parts of files can be sent to its client."""
+        return self.output.sends_files
+
+    def send_part(self, part: FilePart) -> None:
+        """Send a part of a file."""
+        self.output.send_part(part)
+
     def confirm_later(self) -> None:
         """Send the confirms that are due at the end of the round."""
         self.output.flush_later()
@@ -335,6 +348,13 @@ class StreamConnection(SessionConnection, asyncio.BaseProtocol):
             self.name, PROGRESS_MS_MAX // 1000,
         )  # fmt: skip
         self.state = CLOSING
+        self.abort()
+
+    def output_failed(self, error: Exception) -> None:
+        """What is sent cannot be read, or the socket is closed."""
+        if isinstance(error, StoreError):
+            logger.error("closing connection %s: %s", self.name, error)
+            self.state = CLOSING
         self.abort()
 
     # For the broker and management
@@ -444,7 +464,7 @@ class StreamConnection(SessionConnection, asyncio.BaseProtocol):
         self.state = GONE
         self._release()
         if self._transport is not None:
-            self._transport.close()
+            self.output.when_sent(self._transport.close)
             self._call_later(CLOSE_TIMEOUT_MS, "the client does not close its socket")
 
     def abort(self) -> None:

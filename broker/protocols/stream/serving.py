@@ -13,6 +13,7 @@ from leveret.broker.runtime.names import QUEUE
 from leveret.broker.services.services import Services
 from leveret.broker.sessions.session import Session
 from leveret.broker.vhost.virtual_host import VirtualHost
+from leveret.storage.disk.file_parts import FilePart
 
 CONFIGURE: Final = "configure"
 READ: Final = "read"
@@ -63,8 +64,15 @@ class ServingConnection(Protocol):
     def is_congested(self) -> bool:
         """Whether its client does not read what is sent to it."""
 
+    @property
+    def sends_files(self) -> bool:
+        """Whether parts of files can be sent to its client."""
+
     def send(self, frame: bytes) -> None:
         """Send a frame, or a part of one."""
+
+    def send_part(self, part: FilePart) -> None:
+        """Send a part of a file."""
 
     def use(self, stream: Stream) -> None:
         """A publisher or a subscription of a stream begins."""

@@ -33,6 +33,7 @@ from leveret.broker.queues.contract.stream import Stream, StreamReader
 from leveret.broker.runtime.clock import Timer
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor
+from leveret.storage.stream_log.stored_chunks import StoredChunk
 
 CREDIT_MAX: Final = 1 << 31
 CHUNKS_AT_ONCE: Final = 64
@@ -194,7 +195,10 @@ class Subscriptions(Actor):
 
     async def _open_reader(self, one: Subscription, start: OffsetSpecification) -> None:
         answer: Answer[StreamReader] = Answer(give_back=StreamReader.close)
-        one.stream.open_reader(start, one.filter_values, one.match_unfiltered, one, answer)
+        one.stream.open_reader(
+            start, one.filter_values, one.match_unfiltered, one, answer,
+            sends_files=self._connection.sends_files,
+        )  # fmt: skip
         reader = await answer
         if self.by_number.get(one.number) is not one or not one.is_active:
             reader.close()
@@ -315,23 +319,40 @@ class Subscriptions(Actor):
         committed = None if self.deliver_version == 1 else reader.next_offset + reader.lag - 1
         consumed_before = one.consumed
         for chunk in chunks:
-            one.consumed += int.from_bytes(chunk[4:8], "big")
-            self._connection.send(responses.deliver_head(one.number, len(chunk), committed))
-            self._connection.send(chunk)
+            if isinstance(chunk, bytes):
+                one.consumed += int.from_bytes(chunk[4:8], "big")
+                self._connection.send(responses.deliver_head(one.number, len(chunk), committed))
+                self._connection.send(chunk)
+            else:
+                self._send_stored(one, chunk, committed)
         self._counts.delivered += one.consumed - consumed_before
         tracer = self._connection.vhost.tracer
         if tracer is not None:
             self._trace(tracer, one, chunks, reader.next_offset + reader.lag)
         self.go_on_with(one)
 
+    def _send_stored(self, one: Subscription, chunk: StoredChunk, committed: int | None) -> None:
+        """Send a chunk from its file."""
+        head, entries = chunk.head_for_clients, chunk.entries()
+        one.consumed += chunk.head.message_count
+        frame_head = responses.deliver_head(one.number, len(head) + entries.size, committed)
+        self._connection.send(frame_head + head)
+        self._connection.send_part(entries)
+
     def _trace(
-        self, tracer: Taps, one: Subscription, chunks: Sequence[bytes], end_offset: int
-    ) -> None:
+        self, tracer: Taps, one: Subscription, chunks: Sequence[bytes | StoredChunk],
+        end_offset: int,
+    ) -> None:  # fmt: skip
         """Report the chunks that were sent."""
         session, is_filtered = self._connection.session, bool(one.filter_values)
         for chunk in chunks:
-            count, time_ms, offset = _TRACED.unpack_from(chunk)
-            read = StreamChunk(offset, count, len(chunk), time_ms)
+            if isinstance(chunk, bytes):
+                head, size = chunk, len(chunk)
+            else:
+                head = chunk.head_for_clients
+                size = len(head) + chunk.head.entries_bytes
+            count, time_ms, offset = _TRACED.unpack_from(head)
+            read = StreamChunk(offset, count, size, time_ms)
             lag = max(0, end_offset - offset - count)
             tracer.chunk_read(session, one.stream, one.tag, read, lag, is_filtered)
 

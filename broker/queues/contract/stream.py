@@ -5,12 +5,13 @@ they are stored. The stream may be led by another node: a method that needs its 
 `Answer`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from leveret.broker.queues.contract.offset_specification import OffsetSpecification
 from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.runtime.pending import Answer
+from leveret.storage.stream_log.stored_chunks import StoredChunk
 
 
 class StreamEntries(NamedTuple):
@@ -54,10 +55,10 @@ class StreamReader(Protocol):
     def lag(self) -> int:
         """How many committed messages it has not taken yet."""
 
-    def take(self, chunks_max: int, bytes_max: int) -> list[bytes]:
+    def take(self, chunks_max: int, bytes_max: int) -> Sequence[bytes | StoredChunk]:
         """The next chunks with messages; at least one if there are any now.
 
-        They have neither filter nor trailer, as clients get them. If the list is empty, its
+        They have neither filter nor trailer, as clients get them. If there are none, the user's
         `ready` is called when there are more, once.
         """
 
@@ -110,9 +111,12 @@ class Stream(Protocol):
 
     def open_reader(
         self, start: OffsetSpecification, filter_values: tuple[bytes, ...], match_unfiltered: bool,
-        user: ReaderUser, answer: Answer[StreamReader],
+        user: ReaderUser, answer: Answer[StreamReader], *, sends_files: bool = False,
     ) -> None:  # fmt: skip
-        """Read from here on. With filter values, chunks that have none of them are left out."""
+        """Read from here on. With filter values, chunks that have none of them are left out.
+
+        sends_files: the user can send a `StoredChunk` from its file.
+        """
 
     def resolve_offset(self, start: OffsetSpecification, answer: Answer[int]) -> None:
         """The offset of the first message that a reader would get."""

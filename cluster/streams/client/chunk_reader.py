@@ -3,13 +3,15 @@
 A reader knows its place by the offset of the next message, so it may go on with another member. In
 the log on this node it also knows the entry of the next chunk. What a read has brought is kept
 until it is taken; the next read begins when the user wants more, so a user that takes nothing costs
-no memory. Chunks whose filter has none of the wanted values are skipped, where the log is.
+no memory. Chunks whose filter has none of the wanted values are skipped, where the log is. A user
+that sends files gets large chunks as places in the log's files.
 
 A reader that retention has overtaken goes on with the first message that is left (STR6).
 """
 
 from collections import deque
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
 
 from leveret.broker.queues.contract.queue_client import UNLIMITED
 from leveret.broker.queues.contract.stream import ReaderUser
@@ -25,12 +27,27 @@ from leveret.cluster.streams.client.stream_group import OwnLog
 from leveret.cluster.streams.machine.filters import may_have
 from leveret.storage.contract.backing_queue import BeingRead
 from leveret.storage.disk.disk import StoreError
-from leveret.storage.stream_log.chunks import USER, ChunkHead, filter_of, for_clients, read_head
+from leveret.storage.stream_log.chunks import (
+    USER,
+    ChunkError,
+    ChunkHead,
+    filter_of,
+    for_clients,
+    read_head,
+)
+from leveret.storage.stream_log.stored_chunks import StoredChunk
 from leveret.storage.stream_log.stream_log import StreamLog
 
 READ_BYTES: Final = 512 * 1024
 """The bytes of one read."""
 _UNKNOWN: Final = -1
+
+
+class FetchedChunk(NamedTuple):
+    """A chunk that was read, or found in a file."""
+
+    head: ChunkHead
+    chunk: bytes | StoredChunk
 
 
 class ReadStream(Protocol):
@@ -62,18 +79,20 @@ class ChunkReader:
 
     __slots__ = (
         "_entry", "_fetched", "_filter", "_has_ended", "_is_reading", "_is_wanted", "_last", "_log",
-        "_stream", "_user", "next_offset", "taken_ms",
+        "_sends_files", "_stream", "_user", "next_offset", "taken_ms",
     )  # fmt: skip
 
     def __init__(
-        self, stream: ReadStream, offset: int, wanted: StreamFilter, user: ReaderUser
-    ) -> None:
+        self, stream: ReadStream, offset: int, wanted: StreamFilter, user: ReaderUser,
+        *, sends_files: bool = False,
+    ) -> None:  # fmt: skip
         self.next_offset = offset
         self.taken_ms = 0
         self._stream = stream
         self._filter = wanted
         self._user = user
-        self._fetched: deque[bytes] = deque()
+        self._sends_files = sends_files
+        self._fetched: deque[FetchedChunk] = deque()
         self._log: StreamLog | None = None
         self._entry = self._last = _UNKNOWN
         self._is_reading = self._is_wanted = self._has_ended = False
@@ -83,24 +102,33 @@ class ChunkReader:
         """How many committed messages it has not taken yet."""
         return max(0, self._stream.end_offset - self.next_offset)
 
-    def take(self, chunks_max: int, bytes_max: int) -> list[bytes]:
-        """The next chunks as clients get them (`StreamReader.take`)."""
-        return [for_clients(one, read_head(one)) for one in self.take_stored(chunks_max, bytes_max)]
+    def take(self, chunks_max: int, bytes_max: int) -> Sequence[bytes | StoredChunk]:
+        """The next chunks as clients get them. See `StreamReader.take`."""
+        return [
+            for_clients(chunk, head) if isinstance(chunk, bytes) else chunk
+            for head, chunk in self._take(chunks_max, bytes_max)
+        ]
 
     def take_stored(self, chunks_max: int, bytes_max: int = UNLIMITED) -> list[bytes]:
-        """The next chunks as they are stored (`StreamReader.take`)."""
-        taken: list[bytes] = []
+        """The next chunks as they are stored, for a user that sends no files. See `take`."""
+        chunks: list[bytes] = []
+        for _, chunk in self._take(chunks_max, bytes_max):
+            assert isinstance(chunk, bytes), "nothing was found in a file"
+            chunks.append(chunk)
+        return chunks
+
+    def _take(self, chunks_max: int, bytes_max: int) -> list[FetchedChunk]:
+        taken: list[FetchedChunk] = []
         while len(taken) < chunks_max and bytes_max > 0:
             if not self._fetched and not self._fetch():
                 break
-            chunk = self._fetched.popleft()
-            bytes_max -= len(chunk)
+            fetched = self._fetched[0]
+            bytes_max -= fetched.head.size
             if bytes_max < 0 and taken:
-                self._fetched.appendleft(chunk)
                 break
-            head = read_head(chunk)
-            self.next_offset, self.taken_ms = head.next_offset, head.time_ms
-            taken.append(chunk)
+            self._fetched.popleft()
+            self.next_offset, self.taken_ms = fetched.head.next_offset, fetched.head.time_ms
+            taken.append(fetched)
         self._is_wanted = not taken
         return taken
 
@@ -146,7 +174,8 @@ class ChunkReader:
                     return
                 if self._last < self._entry:
                     self._last = own.committed_entry
-                self._took(log.read(self._entry, self._last, READ_BYTES))
+                read = log.find if self._sends_files else log.read
+                self._took(read(self._entry, self._last, READ_BYTES))
                 self._last = _UNKNOWN
         except BeingRead as reading:
             # The same read has to be asked for when it is done, though more is written meanwhile.
@@ -186,21 +215,20 @@ class ChunkReader:
         else:
             self.failed(error)
 
-    def _took(self, chunks: list[bytes]) -> None:
+    def _took(self, chunks: Sequence[bytes | StoredChunk]) -> None:
+        values, matches_unfiltered = self._filter
         for chunk in chunks:
             self._entry += 1
-            head = read_head(chunk)
-            if head.kind == USER and head.next_offset > self.next_offset:
-                self._add(chunk, head)
-
-    def _add(self, chunk: bytes, head: ChunkHead) -> None:
-        values, matches_unfiltered = self._filter
-        if not values or may_have(
-            filter_of(chunk, head), values, match_unfiltered=matches_unfiltered
-        ):
-            self._fetched.append(chunk)
-        elif not self._fetched:
-            self.next_offset = head.next_offset
+            head = read_head(chunk) if isinstance(chunk, bytes) else chunk.head
+            if head.kind != USER or head.next_offset <= self.next_offset:
+                continue
+            if values:
+                bits = filter_of(chunk, head) if isinstance(chunk, bytes) else chunk.filter_bits
+                if not may_have(bits, values, match_unfiltered=matches_unfiltered):
+                    if not self._fetched:
+                        self.next_offset = head.next_offset
+                    continue
+            self._fetched.append(FetchedChunk(head, chunk))
 
     def _ask(self) -> None:
         """Ask a member on another node for chunks."""
@@ -216,11 +244,12 @@ class ChunkReader:
             return
         try:
             chunks = decode_chunks(data)
-        except MemberQuestionError as error:
+            fetched = [FetchedChunk(read_head(chunk), chunk) for chunk in chunks.chunks]
+        except (MemberQuestionError, ChunkError) as error:
             self.failed(error)
             return
         self._stream.took_chunks(chunks)
-        self._fetched += chunks.chunks
+        self._fetched += fetched
         if not self._fetched:
             self.next_offset = max(self.next_offset, chunks.next_offset)
         if self._fetched or self._is_wanted:

@@ -17,6 +17,7 @@ SC2. Each append is confirmed or refused, once, in the order of its publisher.
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from leveret.broker.amqp.errors import ConnectionFault, Fault, internal_error, not_found
@@ -399,15 +400,14 @@ class StreamQueueClient(Actor):
 
     def open_reader(
         self, start: OffsetSpecification, filter_values: tuple[bytes, ...], match_unfiltered: bool,
-        user: ReaderUser, answer: Answer[StreamReader],
+        user: ReaderUser, answer: Answer[StreamReader], *, sends_files: bool = False,
     ) -> None:  # fmt: skip
         """Read from here on."""
         wanted = StreamFilter(filter_values, match_unfiltered)
+        open_at = partial(self.readers.open, wanted=wanted, user=user, sends_files=sends_files)
         found: Answer[int] = Answer()
         self.resolve_offset(start, found)
-        found.when_given(
-            lambda: _pass_on(found, answer, lambda offset: self.readers.open(offset, wanted, user))
-        )
+        found.when_given(lambda: _pass_on(found, answer, open_at))
 
     def resolve_offset(self, start: OffsetSpecification, answer: Answer[int]) -> None:
         """The offset of the first message that a reader would get."""

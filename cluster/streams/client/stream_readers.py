@@ -82,9 +82,11 @@ class StreamReaders:
         """The number of readers."""
         return len(self._readers)
 
-    def open(self, offset: int, wanted: StreamFilter, user: ReaderUser) -> ChunkReader:
+    def open(
+        self, offset: int, wanted: StreamFilter, user: ReaderUser, *, sends_files: bool = False
+    ) -> ChunkReader:
         """A reader from this offset on."""
-        reader = ChunkReader(self, offset, wanted, user)
+        reader = ChunkReader(self, offset, wanted, user, sends_files=sends_files)
         self._readers[reader] = None
         self._watch()
         return reader

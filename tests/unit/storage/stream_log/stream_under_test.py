@@ -30,12 +30,13 @@ class StreamUnderTest:
         self.now_ms = 1_000
         self.write()
 
-    def chunk(self, *bodies, term=1, kind=USER):
+    def chunk(self, *bodies, term=1, kind=USER, filter_bits=b""):
         """The next chunk, with a message for each body."""
         entries = b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
         return encode_chunk(
-            kind, self.log.next_offset, term, self.now_ms, len(bodies), len(bodies), [entries]
-        )
+            kind, self.log.next_offset, term, self.now_ms, len(bodies), len(bodies), [entries],
+            filter_bits,
+        )  # fmt: skip
 
     def publish(self, *bodies, term=1):
         """Append a chunk with a message for each body."""

@@ -5,7 +5,8 @@ import pytest
 from leveret.storage.contract.backing_queue import BeingRead
 from leveret.storage.disk.file_reads import FileReads
 from leveret.storage.stream_log.chunks import ChunkError, encode_chunk
-from leveret.storage.stream_log.stream_log import RECENT_BYTES, UNAPPLIED_BYTES, ChunkDamaged
+from leveret.storage.stream_log.stored_chunks import ChunkDamaged
+from leveret.storage.stream_log.stream_log import RECENT_BYTES, UNAPPLIED_BYTES
 from tests.unit.storage.fakes import ManualWorker
 from tests.unit.storage.stream_log.stream_under_test import DATA, StreamUnderTest, numbered
 
