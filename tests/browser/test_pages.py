@@ -96,7 +96,7 @@ def test_connections_and_channels_are_shown_and_closed(browser, node, client, vh
     name = node.get(f"vhosts/{vhost}/connections")[0]["name"]
     browser.follow(name)
     browser.see_title(f"Connection {name}")
-    browser.see("Pika Python NodeClient Library")
+    browser.see("Pika Python Client Library")
     browser.follow(f"{name} (1)")
     browser.see_in(browser.panel("Consumers"), "watcher")
     browser.go("connections", name)
