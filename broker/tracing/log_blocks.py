@@ -34,7 +34,7 @@ def event_start(event: str, options: LogOptions, **more: Any) -> str:
 
 
 class LogBlocks:
-    """The blocks of one log; see `batches.Pending`."""
+    """The blocks of one log; see `batches.PendingRecords`."""
 
     def __init__(self, output: TraceOutput, clock: Clock, options: LogOptions) -> None:
         self.block = self._new_block(options)

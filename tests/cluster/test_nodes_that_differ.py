@@ -15,9 +15,9 @@ OTHER_RELEASE = """
 from leveret.cluster.links import configured_links, hello
 
 def identity(*, features, **said):
-    return hello.Identity(features=features - {lacks!r} | {has!r}, newest={newest}, **said)
+    return hello.NodeIdentity(features=features - {lacks!r} | {has!r}, newest={newest}, **said)
 
-configured_links.Identity = identity
+configured_links.NodeIdentity = identity
 """
 OTHER_CLOCK = """
 import time
