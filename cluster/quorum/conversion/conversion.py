@@ -94,9 +94,10 @@ class Conversion:
         early = EarlyCopy(direction.messages, copying, self._what)
         try:
             for left in reversed(range(TRIES)):
-                if not direction.messages.has_expiring:
-                    await early.run()
+                await self._copy_early(early)
                 await direction.prepare()
+                # Clients may have published many messages meanwhile.
+                await self._copy_early(early)
                 try:
                     await self._finish(copying, queue)
                     return
@@ -111,6 +112,10 @@ class Conversion:
         except Fault as error:
             delete_successor(self._vhost, queue)
             raise Refused(str(error)) from None
+
+    async def _copy_early(self, early: EarlyCopy) -> None:
+        if not self._direction.messages.has_expiring:
+            await early.run()
 
     async def _finish(self, copying: Copying, successor: QueueClient) -> None:
         """Hold the queue everywhere, copy the rest, and give the name to the successor.

@@ -5,9 +5,13 @@ import gc
 from types import SimpleNamespace
 
 from leveret.broker.queues.contract.placement import Placement
+from leveret.cluster.quorum.conversion import early_copy
 from leveret.cluster.quorum.conversion.conversion import Conversion
 from leveret.cluster.quorum.conversion.node_holds import KEEP
+from leveret.cluster.quorum.conversion.successors import QuorumSuccessor
 from leveret.cluster.rpc.rpc import NotAnswered
+from tests.unit.broker.queues.fakes import publish
+from tests.unit.cluster.quorum.conversion.converted_node import Node
 
 QUEUE = SimpleNamespace(name="q", arguments={}, placement=Placement("a", 1))
 
@@ -37,3 +41,41 @@ async def test_a_node_may_be_lost_after_the_conversion():
     del rpc, parts, conversion, keeping
     gc.collect()
     assert logged == []
+
+
+class UntilHeld(Conversion):
+    """It ends where the queue would be held. left: how many messages were not copied then."""
+
+    left = None
+
+    async def _declare_successor(self):
+        return self._direction.node.successor
+
+    async def _finish(self, copying, successor):
+        self.left = self._direction.messages.end - copying.copied_to
+
+
+class Mirrored:
+    """The direction of a queue to which clients publish while its mirroring ends."""
+
+    kind = "quorum"
+    successor = staticmethod(QuorumSuccessor)
+
+    def __init__(self, node):
+        self.node, self.queue, self.messages = node, node.queue, node.messages
+
+    async def prepare(self):
+        publish(self.queue, *[b"late"] * 50)
+
+    def end(self):
+        pass
+
+
+def test_what_is_published_while_mirroring_ends_is_copied_before_the_queue_is_held(monkeypatch):
+    monkeypatch.setattr(early_copy, "LEFT_MAX", 5)
+    node = Node()
+    publish(node.queue, *[b"early"] * 100)
+    parts = SimpleNamespace(others=(), services=SimpleNamespace(clock=node.vhost.clock))
+    conversion = UntilHeld(parts, SimpleNamespace(name="/"), Mirrored(node), None)
+    node.run(conversion.run())
+    assert conversion.left <= 5
