@@ -25,8 +25,9 @@ from leveret.broker.sessions.session import CANCEL_WORK
 CHANNELS_AT_ONCE: Final = 20
 """At least this many channels are released in one turn when their connection ends; more if there
 is work left (broker/runtime/turns.py)."""
-RELEASE_WORK: Final = 250
-"""The work of releasing a channel, besides that of its consumers and unsettled messages."""
+RELEASE_WORK, STOP_WORK = 250, 4
+"""The work of releasing a channel, besides that of its consumers and unsettled messages; and of
+stopping it before."""
 
 
 class OpenChannels:
@@ -122,7 +123,9 @@ class OpenChannels:
         if len(channels) > CHANNELS_AT_ONCE:
             connection = self._holder()
             name = f"releasing the channels of {connection!r}"
-            LongWork(connection.vhost.turns, name, releasing).start()
+            turns = connection.vhost.turns
+            turns.work_left -= STOP_WORK * len(channels)
+            LongWork(turns, name, releasing).start()
         else:
             for _ in releasing:
                 pass
