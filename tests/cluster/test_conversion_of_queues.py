@@ -11,10 +11,11 @@ import threading
 from collections import Counter
 
 import aio_pika
+import pika
 import pytest
 
 from tests.cluster.clients import PERSISTENT, bodies, publish, take
-from tests.cluster.clustered_nodes import form
+from tests.cluster.clustered_nodes import ClusteredNode, form
 from tests.patience import until
 
 TO_QUORUM, TO_CLASSIC = ("--to", "quorum"), ("--to", "classic")
@@ -130,6 +131,55 @@ def test_a_home_node_that_dies_meanwhile_has_all_messages(cluster):
     with c.connect() as connection:
         assert [body for body, _ in take(connection.channel(), "killed", 3000)] == published
         connection.channel().queue_delete("killed")
+
+
+def test_a_long_queue_whose_messages_expire_is_copied_while_it_is_used(cluster):
+    a, b, c = cluster
+    declare(a, "expiring", x_message_ttl=3_600_000)
+    published = [b"%d" % number for number in range(20_500)]
+    with b.connect() as connection:
+        channel = connection.channel()
+        channel.tx_select()
+        for body in published:
+            channel.basic_publish("", "expiring", body, PERSISTENT)
+        channel.tx_commit()
+    a.ctl("convert_queue", "expiring", *TO_QUORUM)
+    with c.connect() as connection:
+        assert [body for body, _ in take(connection.channel(), "expiring", 50)] == published[:50]
+    leader = a.ctl_json("list_queues", "name", "leader")[0]["leader"]
+    (node,) = [node for node in cluster if node.name == leader]
+    said = node.ctl("convert_queue", "expiring", *TO_CLASSIC, succeeds=False)
+    assert "it has 20450 messages with" in said
+    assert "all those of a quorum queue in which some expire or have priorities" in said
+    with b.connect() as connection:
+        assert connection.channel().queue_delete("expiring").method.message_count == 20_450
+
+
+def test_messages_with_priorities_are_delivered_by_them_from_then_on(tmp_path):
+    settings = tmp_path / "leveret.conf"
+    settings.write_text("compat = 4.x\n")
+    node = ClusteredNode(tmp_path, "a", "--config", settings)
+    try:
+        declare(node, "ranked")
+        bodies_of = {9: [], None: [], 1: []}
+        with node.connect() as connection:
+            channel = connection.channel()
+            channel.tx_select()
+            for number in range(2400):
+                priority, body = (1, None, 9)[number % 3], b"%d" % number
+                bodies_of[priority].append(body)
+                properties = pika.BasicProperties(delivery_mode=2, priority=priority)
+                channel.basic_publish("", "ranked", body, properties)
+            channel.tx_commit()
+            held, _, body = channel.basic_get("ranked")
+            assert body == bodies_of[1].pop(0)
+            node.ctl("convert_queue", "ranked", *TO_QUORUM)
+            channel.basic_ack(held.delivery_tag)
+            channel.tx_commit()
+            found = [body for body, _ in take(connection.channel(), "ranked", 2399)]
+        assert found == bodies_of[9] + bodies_of[None] + bodies_of[1]
+    finally:
+        node.stop()
 
 
 class Listening:

@@ -170,6 +170,15 @@ class ClassicQueue(Actor):
         self._deaths.enforce_limits()
         self._deaths.drop_expired()
 
+    def suspend_expiry(self) -> None:
+        """Keep expired messages until `resume_expiry`. Nothing may be published meanwhile."""
+        self._expiry.is_wanted = False
+
+    def resume_expiry(self) -> None:
+        """Drop the messages that have expired, and later those that expire."""
+        self._expiry.is_wanted = self.backing.has_expiring
+        self._deaths.drop_expired()
+
     # Publishing
 
     def publish(self, publication: Publication) -> None:

@@ -71,11 +71,6 @@ class ClassicMessages:
         """The bytes of their bodies."""
         return self._queue.backing.ready_bytes
 
-    @property
-    def has_expiring(self) -> bool:
-        """Whether some of them may expire."""
-        return self._queue.backing.has_expiring
-
     # While clients use the queue
 
     async def piece(self, start: int) -> CopiedPiece | None:
@@ -158,23 +153,6 @@ class ClassicMessages:
             position = entries[-1].position + 1
             await asyncio.sleep(0)
         return found
-
-    def left_of_all(self, held: list[Entry], taken: list[Entry]) -> Left:
-        """What is left when nothing is copied. taken: the messages that `take_all` has taken."""
-        rest = sorted([*held, *taken], key=_position)
-        positions = _positions(held)
-        taken_to = positions[-1] + 1 if positions else 0
-        return Left(rest, positions, taken_to, set(_positions(rest)), self.end, len(taken))
-
-    async def take_all(self, taken: list[Entry]) -> None:
-        """Take all ready messages, so that none expires, and add them to a list."""
-        backing = self._queue.backing
-        while backing.ready_count:
-            # They are in the list even if the task is cancelled before it goes on.
-            await when_readable(
-                lambda: taken.extend(backing.fetch(backing.fetchable(RETURNED_MAX), True))
-            )
-            await asyncio.sleep(0)
 
 
 def _position(entry: Entry) -> int:

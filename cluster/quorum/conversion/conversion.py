@@ -114,7 +114,7 @@ class Conversion:
             raise Refused(str(error)) from None
 
     async def _copy_early(self, early: EarlyCopy) -> None:
-        if not self._direction.messages.has_expiring:
+        if self._direction.copies_early:
             await early.run()
 
     async def _finish(self, copying: Copying, successor: QueueClient) -> None:

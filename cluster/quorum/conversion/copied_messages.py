@@ -65,10 +65,6 @@ class CopiedMessages(Protocol):
     def ready_bytes(self) -> int:
         """The bytes of their bodies."""
 
-    @property
-    def has_expiring(self) -> bool:
-        """Whether some of them may expire."""
-
     async def piece(self, start: int) -> CopiedPiece | None:
         """The next messages from a position on; None if it is not known who holds some of them."""
 

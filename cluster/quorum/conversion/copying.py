@@ -22,8 +22,6 @@ from leveret.cluster.quorum.conversion.successors import Successor
 from leveret.cluster.rpc.refused import Refused
 from leveret.storage.messages.message import Entry, Message
 
-LIFE_MS_MIN = 10_000
-"""The shortest time to live of a copy: it must not expire before its queue is replaced."""
 RUN_MESSAGES_MAX = 500
 UNCONFIRMED_MAX = 4000
 """More messages are published only while fewer than this are not confirmed."""
@@ -74,7 +72,7 @@ class Copying:
     def _publish_run(self, messages: list[Message], expires_at_ms: int) -> None:
         ttl_ms = None
         if expires_at_ms:
-            ttl_ms = max(LIFE_MS_MIN, expires_at_ms - int(self._clock.now_ms()))
+            ttl_ms = max(self._successor.life_ms_min, expires_at_ms - int(self._clock.now_ms()))
         first = self._next
         self._next += len(messages)
         self._successor.publish(publication_of(messages, ttl_ms, self, first))

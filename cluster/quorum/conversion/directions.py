@@ -58,6 +58,10 @@ class Direction(Protocol):
     def messages(self) -> CopiedMessages:
         """Its messages."""
 
+    @property
+    def copies_early(self) -> bool:
+        """Whether messages may be copied before the queue is held."""
+
     def declaration(self, arguments: Table) -> PutQueue:
         """The declaration of the successor. arguments: those that it is to have in the end."""
 
@@ -96,6 +100,7 @@ class ToQuorum:
     """A classic queue becomes a quorum queue. One with mirrors has them until it is held."""
 
     kind = QUORUM
+    copies_early = True
 
     def __init__(
         self, parts: Parts, vhost: VirtualHost, client: QueueClient, queue: ClassicQueue
@@ -140,21 +145,17 @@ class ToQuorum:
             self.queue = self.messages.client = classic
 
     async def left(self, copied_to: int, taken_to: int, fenced: Mapping[str, bytes]) -> Left:
-        """What is left to be copied: if nothing is copied, it is taken, so that none expires."""
+        """What is left to be copied."""
         hold, messages = self._hold, self.messages
         hold.freeze(self._parts.holds, messages)
-        if copied_to:
-            return await messages.left(hold.held_entries, copied_to, taken_to)
-        require_few(messages.ready_count, messages.ready_bytes)
-        await messages.take_all(hold.taken)
-        return messages.left_of_all(hold.held_entries, hold.taken)
+        return await messages.left(hold.held_entries, copied_to, taken_to)
 
     async def hand_over(self, held: Sequence[int], moved: Sequence[Entry]) -> None:
         """Other nodes settle at this one, as before."""
         self._hold.moved = list(moved)
 
     def release(self) -> None:
-        """The hold returns what was taken."""
+        """The hold ends."""
 
     def end(self) -> None:
         """A queue that stays gets its mirrors again."""
@@ -179,6 +180,11 @@ class ToClassic:
         self._held_by: dict[str, list[int]] = {}
         self._taken: list[Entry] = []
 
+    @property
+    def copies_early(self) -> bool:
+        """The copy does not follow what expires, or is delivered before earlier messages."""
+        return not (self.messages.has_expiring or self.messages.has_priorities)
+
     def declaration(self, arguments: Table) -> PutQueue:
         """The successor lives here, without mirrors, limits and policies."""
         vhost = self._vhost
@@ -202,7 +208,7 @@ class ToClassic:
         """It is ready."""
 
     async def left(self, copied_to: int, taken_to: int, fenced: Mapping[str, bytes]) -> Left:
-        """What is left to be copied: if nothing is copied, it is taken, so that none expires."""
+        """What is left to be copied: if nothing is copied, it is taken first."""
         messages = self.messages
         await self._parts.holds.empty(self._hold)
         self._held_by = {node: held_positions(answer) for node, answer in fenced.items()}

@@ -26,27 +26,46 @@ from leveret.storage.messages.message import Entry
 
 
 class RestoredHold(NodeHold):
-    """A classic queue that is to be replaced, as was decided before its node started."""
+    """A classic queue that is to be replaced, as was decided before its node started.
+
+    No message expires: the successor has it.
+    """
+
+    def __init__(self, vhost: VirtualHost, queue: ClassicQueue) -> None:
+        super().__init__(vhost, queue)
+        self._classic = queue
+
+    def begin(self) -> None:
+        """Hold it."""
+        super().begin()
+        self._classic.suspend_expiry()
+
+    def end(self) -> None:
+        """The queue goes on: the replacement is given up."""
+        if not self.is_over:
+            super().end()
+            self._classic.resume_expiry()
 
     def successor(self) -> QueueClient | None:
         """The queue that has the name now: it has all messages."""
         found = super().successor()
         if found is not None:
-            self.queue.delete_now()
+            self._classic.delete_now()
         return found
 
 
 def restored_hold(vhost: VirtualHost, queue: QueueClient) -> NodeHold:
     """The hold, which does not begin yet, of a queue that is to be replaced, after a start."""
-    is_classic = isinstance(queue, ClassicQueue)
-    return RestoredHold(vhost, queue) if is_classic else hold_of(vhost, queue)
+    if isinstance(queue, ClassicQueue):
+        return RestoredHold(vhost, queue)
+    return hold_of(vhost, queue)
 
 
 class ClassicHold(NodeHold):
     """One queue.
 
-    held_entries: those that clients hold, in order. taken: messages that were taken out of the
-    queue for the copy. moved: the successor's deliveries of the held ones, once they are copied.
+    held_entries: those that clients hold, in order. moved: the successor's deliveries of these,
+    once they are copied.
     """
 
     def __init__(
@@ -54,7 +73,6 @@ class ClassicHold(NodeHold):
     ) -> None:
         super().__init__(vhost, queue)
         self.held_entries: list[Entry] = []
-        self.taken: list[Entry] = []
         self.moved: list[Entry] | None = None
         self._classic = queue
         self._remote_queues = remote_queues
@@ -72,6 +90,7 @@ class ClassicHold(NodeHold):
         held = messages.held()
         if held is None:
             raise TryAgain(UNKNOWN_HOLDERS)
+        queue.suspend_expiry()
         self.held_entries = held.in_order
         self._records = held.records
         self._refer_to(queue, self.held)
@@ -98,7 +117,7 @@ class ClassicHold(NodeHold):
         if self.is_over:
             return
         queue = self._classic
-        queue.backing.requeue(self.taken, redelivered=False)
         self._refer_to(self.held, queue)
         super().end()
+        queue.resume_expiry()
         queue.wake()

@@ -94,6 +94,11 @@ class QuorumMessages:
         """Whether some of them may expire."""
         return self._ready.expiring > 0
 
+    @property
+    def has_priorities(self) -> bool:
+        """Whether some of them may be delivered before earlier ones."""
+        return len(self._ready.levels) > 1
+
     # What the machine has
 
     def _held_runs(self) -> list[Run]:

@@ -93,6 +93,6 @@ def too_much(messages: int, body_bytes: int) -> str | None:
         return None
     return (
         f"it has {messages} messages with {body_bytes} bytes, and at most {MESSAGES_MAX} messages "
-        f"with {BYTES_MAX} bytes are copied in one pause: all of them if some expire. Wait until "
-        "it has fewer"
+        f"with {BYTES_MAX} bytes are copied in one pause: all those of a quorum queue in which "
+        "some expire or have priorities. Wait until it has fewer"
     )

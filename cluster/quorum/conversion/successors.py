@@ -28,7 +28,12 @@ class CopyCounts(NamedTuple):
 
 
 class Successor(Protocol):
-    """The successor. Methods that wait raise Refused if it does not take part."""
+    """The successor. Methods that wait raise Refused if it does not take part.
+
+    life_ms_min: the shortest time to live of a copy.
+    """
+
+    life_ms_min: int
 
     def publish(self, publication: Publication) -> None:
         """Publish messages."""
@@ -47,7 +52,9 @@ class Successor(Protocol):
 
 
 class QuorumSuccessor:
-    """A quorum queue."""
+    """A quorum queue. Nothing expires in it until it has its name (`Options.is_successor`)."""
+
+    life_ms_min = 1
 
     def __init__(self, queue: QuorumQueueClient) -> None:
         self._queue = queue
@@ -64,7 +71,7 @@ class QuorumSuccessor:
         self._taken_count += count
         taken.sort(key=_position)
         if [_position(entry) for entry in taken] != list(range(first, first + count)):
-            raise Refused("its messages have priorities, by which its successor orders them")
+            raise Refused("its successor does not deliver the copies in their order")
         return taken
 
     def settle(self, entries: Sequence[Entry]) -> None:
@@ -89,7 +96,9 @@ class QuorumSuccessor:
 
 
 class ClassicSuccessor:
-    """A classic queue of this node."""
+    """A classic queue of this node. No copy may expire before it has its name."""
+
+    life_ms_min = 10_000
 
     def __init__(self, queue: ClassicQueue) -> None:
         self._queue = queue

@@ -83,6 +83,8 @@ class Options(msgspec.Struct, frozen=True, array_like=True, gc=False):
     returns_to_end: messages that a client returns go to the end (3.x and 4.0 without a delivery
     limit). counts_returns: returns by a client count for the delivery limit (before 4.3).
     consumer_timeout_ms: for consumers without a timeout of their own; NO_LIMIT: none.
+    is_successor: another queue is being converted, and this one gets its name in the end. Until
+    then no message expires, and messages are taken in the order in which they were published.
     """
 
     max_length: Limit = NO_LIMIT
@@ -101,6 +103,7 @@ class Options(msgspec.Struct, frozen=True, array_like=True, gc=False):
     delayed_retry_min_ms: Number = 0
     delayed_retry_max_ms: Number = 0
     consumer_timeout_ms: Limit = NO_LIMIT
+    is_successor: bool = False
 
 
 DEFAULT_OPTIONS = Options()

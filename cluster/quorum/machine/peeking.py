@@ -9,14 +9,15 @@ from leveret.cluster.quorum.machine.snapshots import restore, snapshot
 def peek(machine: QuorumMachine, place: int) -> Run | None:
     """The message at a place, counted from 1 in the order of delivery; None if there is none.
 
-    With two priorities it takes as long as a snapshot: their messages are delivered in turns, so a
-    copy of the queue has to be emptied up to the place.
+    With two priorities, and in a successor, it takes as long as a snapshot: the next message is at
+    the head of any of the priorities, so a copy of the queue has to be emptied up to the place.
     """
     ready = machine.messages.ready
     if not 0 < place <= ready.count:
         return None
     levels = [level.queue for level in ready.levels if level.queue.count]
-    if ready.priorities == HIGH + 1 and len(levels) > 1 and place > ready.returned.count:
+    is_mixed = len(levels) > 1 and (ready.priorities == HIGH + 1 or ready.is_successor)
+    if is_mixed and place > ready.returned.count:
         return _taken(machine, place)
     for queue in (ready.returned, *levels):
         if place <= queue.count:

@@ -61,6 +61,7 @@ class QueueMessages:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.ready = ReadyMessages(options.priorities)
+        self.ready.is_successor = options.is_successor
         self.delayed = DelayedRuns()
         self.letters = RetainedLetters()
         self.consumers = Consumers(options.is_single_active, options.elects_by_priority)
@@ -79,6 +80,7 @@ class QueueMessages:
         self.consumers.is_single_active = options.is_single_active
         self.consumers.elects_by_priority = options.elects_by_priority
         self.ready.set_priorities(options.priorities)
+        self.ready.is_successor = options.is_successor
         if options.dead_letters != DeadLetterStrategy.AT_LEAST_ONCE:
             dropped = self.letters.clear()
             if dropped and effects is not None:

@@ -4,6 +4,10 @@ Returned messages are delivered first, in the order of their returns, whatever t
 With two priorities (RabbitMQ 4.0), two messages of high priority are delivered before each other
 one, unless that one is younger; priorities above 4 are high. With more (4.3), each priority is
 delivered before all lower ones.
+
+A queue that is to succeed another one has its messages sorted by priority, too, but they are taken
+in the order in which they were published, and none expires. So its rules apply at once when it gets
+its name.
 """
 
 from typing import Final
@@ -31,12 +35,16 @@ class ReadyMessages:
     """Ready messages. priorities: how many levels there are. levels: the highest one first.
 
     taken: with two priorities, how many messages were taken since the last turn of normal priority.
+    is_successor: see `Options`.
     """
 
-    __slots__ = ("bytes", "count", "expiring", "levels", "priorities", "returned", "taken")
+    __slots__ = (
+        "bytes", "count", "expiring", "is_successor", "levels", "priorities", "returned", "taken",
+    )  # fmt: skip
 
     def __init__(self, priorities: int) -> None:
         self.priorities = priorities
+        self.is_successor = False
         self.returned = RunQueue()
         self.levels = [Level(0)]
         self.taken = 0
@@ -96,7 +104,9 @@ class ReadyMessages:
         """Take the next run, or its first `count_max` messages. There must be a run."""
         queue = self.returned
         if not queue.count:
-            if len(self.levels) == 1:
+            if self.is_successor:
+                queue = self._earliest()
+            elif len(self.levels) == 1:
                 queue = self.levels[0].queue
                 if self.priorities == HIGH + 1:
                     return self._taken(queue, self._counted(queue, count_max))
@@ -111,6 +121,15 @@ class ReadyMessages:
                     if queue.count:
                         break
         return self._taken(queue, count_max)
+
+    def _earliest(self) -> RunQueue:
+        """The queue that has the message that was published first."""
+        earliest, position = self.returned, 0
+        for level in self.levels:
+            head = level.queue.head
+            if head is not None and (not position or head.position < position):
+                earliest, position = level.queue, head.position
+        return earliest
 
     def _both(self) -> bool:
         return self.levels[0].queue.count > 0 and self.levels[1].queue.count > 0
@@ -144,6 +163,8 @@ class ReadyMessages:
     def take_expired(self, now_ms: int) -> list[Run]:
         """Take expired messages from the heads of the returned ones and of each priority."""
         expired: list[Run] = []
+        if self.is_successor:
+            return expired
         for queue in self.queues():
             while queue.expiring and (head := queue.head) is not None:
                 if not 0 < head.expires_at_ms <= now_ms:
@@ -154,7 +175,7 @@ class ReadyMessages:
     def next_expiry_ms(self) -> int:
         """When the first of the messages at the heads expires; 0 if none does."""
         next_ms = 0
-        if self.expiring:
+        if self.expiring and not self.is_successor:
             for queue in self.queues():
                 head = queue.head
                 if head is not None and head.expires_at_ms:

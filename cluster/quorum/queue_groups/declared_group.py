@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
-from leveret.broker.runtime.names import QUEUE, resource
+from leveret.broker.runtime.names import QUEUE, SUCCESSOR_PREFIX, resource
 from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.groups.groups import Groups
 from leveret.cluster.groups.uses import GroupUse
@@ -70,7 +70,10 @@ class DeclaredGroup(ReplicatedQueue):
         self._options = self._machine_options(queue.options)
 
     def _machine_options(self, options: QueueOptions) -> Options:
-        return machine_options(options, self._rules, self._consumer_timeout_ms)
+        is_successor = self.queue.name.startswith(SUCCESSOR_PREFIX)
+        return machine_options(
+            options, self._rules, self._consumer_timeout_ms, is_successor=is_successor
+        )
 
     # Calls of the client to the member
 
@@ -97,10 +100,10 @@ class DeclaredGroup(ReplicatedQueue):
 
     def configure(self, options: QueueOptions) -> None:
         """Propose options that policies have changed, while the leader is on this node."""
-        self._options = self._machine_options(options)
         if self._service is not None:
             # Policies apply to a queue before its declaration is complete.
             return
+        self._options = self._machine_options(options)
         self.letters.options_changed()
         member = self._groups.members.get(self.group)
         if member is not None and member.is_serving:

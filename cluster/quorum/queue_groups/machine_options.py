@@ -38,11 +38,12 @@ _RETRIES = {
 
 
 def machine_options(
-    options: QueueOptions, rules: QueueRules, consumer_timeout_ms: int | None = None
-) -> Options:
+    options: QueueOptions, rules: QueueRules, consumer_timeout_ms: int | None = None,
+    *, is_successor: bool = False,
+) -> Options:  # fmt: skip
     """The options of the machine. Those of the leader's node take effect.
 
-    consumer_timeout_ms: the node's, for queues without one.
+    consumer_timeout_ms: the node's, for queues without one. is_successor: see `Options`.
     """
     limit = delivery_limit(options, rules)
     machine = Options(
@@ -57,6 +58,7 @@ def machine_options(
         elects_by_priority=rules is not QueueRules.OF_3,
         priorities=_PRIORITIES[rules],
         returns_to_end=_returns_to_end(options, limit, rules),
+        is_successor=is_successor,
     )
     if rules is not QueueRules.OF_4_3:
         return machine

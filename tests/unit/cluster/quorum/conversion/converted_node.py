@@ -8,6 +8,8 @@ from leveret.cluster.quorum.conversion.classic_messages import ClassicMessages
 from leveret.cluster.quorum.conversion.copying import Copying
 from leveret.cluster.quorum.conversion.home_hold import ClassicHold
 from leveret.cluster.quorum.conversion.successors import QuorumSuccessor
+from leveret.cluster.quorum.machine.commands import Configure
+from leveret.cluster.quorum.queue_groups.machine_options import QueueRules, machine_options
 from tests.unit.broker.queues.fakes import declared
 from tests.unit.cluster.quorum.group_of_one import LimitedConsumer, Use
 
@@ -35,13 +37,19 @@ class Clients:
 
 
 class Node:
-    """A classic queue in a vhost, and a quorum queue that is to succeed it."""
+    """A classic queue in a vhost, and a quorum queue that is to succeed it.
+
+    rules: those of quorum queues.
+    """
+
+    rules = QueueRules.OF_3
 
     def __init__(self):
         self.use = Use()
         self.vhost = self.use.vhost
         self.queue = declared(self.vhost)
         self.successor = self.use.queue
+        self._configure(is_successor=True)
         self.vhost.queues = {"q": self.queue}
         self.vhost.replace_queue = lambda queue: self.vhost.queues.update(q=queue)
         self.clients = Clients()
@@ -49,12 +57,18 @@ class Node:
         self.copying = Copying(QuorumSuccessor(self.successor), self.vhost.clock)
         self.hold = ClassicHold(self.vhost, self.queue, self.clients)
 
+    def _configure(self, is_successor):
+        options = machine_options(self.successor.options, self.rules, is_successor=is_successor)
+        self.use.group.propose(Configure(options))
+
     def take(self, count):
-        """Have a client take messages; returns its records."""
+        """Have a client take messages; returns its records. There are fewer if some expire."""
         records = []
         for _ in range(count):
             got = Answer()
             self.queue.get(True, got)
+            if got.result() is None:
+                break
             records.append(Unacked(got.result().entry, self.queue, None, 0))
         self.clients.records += records
         return records
@@ -67,11 +81,7 @@ class Node:
 
     async def _copy(self):
         held, copying = self.hold.held_entries, self.copying
-        if copying.copied_to:
-            left = await self.messages.left(held, copying.copied_to, copying.taken_to)
-        else:
-            await self.messages.take_all(self.hold.taken)
-            left = self.messages.left_of_all(held, self.hold.taken)
+        left = await self.messages.left(held, copying.copied_to, copying.taken_to)
         self.hold.moved = await copying.finish(left)
 
     def run(self, steps):
@@ -89,6 +99,7 @@ class Node:
     def replace(self):
         """The successor has the name from now on."""
         self.vhost.queues["q"] = self.successor
+        self._configure(is_successor=False)
         self.hold.held.delete_now()
         self.use.settle()
 

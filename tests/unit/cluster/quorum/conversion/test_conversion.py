@@ -58,7 +58,7 @@ class UntilHeld(Conversion):
 class Mirrored:
     """The direction of a queue to which clients publish while its mirroring ends."""
 
-    kind = "quorum"
+    kind, copies_early = "quorum", True
     successor = staticmethod(QuorumSuccessor)
 
     def __init__(self, node):

@@ -4,10 +4,12 @@ import random
 
 import pytest
 
+from leveret.broker.amqp.content_header import read_header
 from leveret.cluster.quorum.conversion import classic_messages, early_copy
 from leveret.cluster.quorum.conversion.early_copy import EarlyCopy
+from leveret.cluster.quorum.queue_groups.machine_options import QueueRules
 from leveret.cluster.rpc.refused import Refused
-from tests.unit.broker.queues.fakes import publish
+from tests.unit.broker.queues.fakes import HEADER, publish
 from tests.unit.cluster.quorum.conversion.converted_node import Node
 
 PIECE_MAX = 10
@@ -84,6 +86,66 @@ def test_the_copy_of_a_busy_queue_is_equal_to_it(seed, monkeypatch):
         assert record.entry.message.body == body
         record.queue.ack([record.entry])
     assert (node.left, node.use.figures.unacked) == (ready, len(ready))
+
+
+def with_priority(priority):
+    return read_header(b"\x08\0" + bytes([priority]))
+
+
+class VariedNode(BusyNode):
+    """A node whose clients publish messages with priorities and times to live, while time passes.
+
+    priority: of each message, by its body.
+    """
+
+    rules = QueueRules.OF_4_3
+    LIVES_MS = (None, 500, 20_000)
+
+    def __init__(self, seed):
+        self.priority = {}
+        self.lives = {}
+        super().__init__(seed)
+
+    def publish(self, count):
+        for number in range(self.published, self.published + count):
+            body, priority = b"%d" % number, self.random.choice([None, 1, 4, 9])
+            life_ms = self.random.choice(self.LIVES_MS)
+            header = HEADER if priority is None else with_priority(priority)
+            self.priority[body], self.lives[body] = priority or 4, life_ms
+            publish(self.queue, body, header=header, ttl_ms=life_ms)
+        self.published += count
+
+    def act(self):
+        self.vhost.clock.advance(self.random.choice([0, 0.05, 0.3]))
+        super().act()
+
+    def of_priority(self, bodies, priority):
+        return [body for body in bodies if self.priority[body] == priority]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nothing_expires_in_the_copy_of_a_busy_queue_and_priorities_apply_in_the_end(
+    seed, monkeypatch
+):
+    node = VariedNode(seed)
+    node.publish(node.random.randint(20, 80))
+    node.take(node.random.randint(0, 10))
+    node.run(node.early.run())
+    node.steps = 100
+    monkeypatch.setattr(classic_messages, "READ_BYTES", 1_000_000)
+    ready, held = node.state
+    node.copy()
+    node.vhost.clock.advance(30)
+    node.vhost.turns.run()
+    assert node.state == (ready, held), "nothing expires in a queue that is held"
+    assert (node.use.figures.ready, node.use.figures.unacked) == (len(ready), len(held))
+    node.replace()
+    for record in node.clients.records:
+        record.queue.ack([record.entry])
+    left, stay = node.left, [body for body in ready if node.lives[body] is None]
+    assert sorted(left) == sorted(stay)
+    for priority in (1, 4, 9):
+        assert node.of_priority(left, priority) == node.of_priority(stay, priority)
 
 
 class CountingNode(Node):

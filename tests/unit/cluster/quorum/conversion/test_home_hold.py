@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from leveret.broker.sessions.unacked_record import Unacked
-from leveret.cluster.quorum.conversion.copying import LIFE_MS_MIN
+from leveret.cluster.quorum.conversion.home_hold import restored_hold
 from leveret.cluster.quorum.machine.commands import Tick
 from leveret.cluster.rpc.refused import Refused
 from tests.unit.broker.queues.fakes import FakeConsumer, declared, publish, subscribed
@@ -72,7 +72,7 @@ def test_a_queue_that_is_not_replaced_is_as_it_was(node):
     node.clients.consumers.append(subscribed(node.queue, consumer))
     node.copy()
     publish(node.vhost.queues["q"], b"4")
-    assert not node.queue.backing.ready_count
+    assert node.queue.backing.ready_count == 2
     node.hold.end()
     assert node.vhost.queues["q"] is record.queue is consumer.queue is node.queue
     record.queue.requeue([record.entry])
@@ -102,21 +102,41 @@ def test_a_queue_that_was_deleted_and_declared_again_is_not_held(node):
     assert node.vhost.queues["q"] is again
 
 
-def test_a_copy_keeps_its_time_to_live_and_outlives_the_conversion(node):
+def test_nothing_expires_between_the_copy_and_the_change_of_the_name(node):
     publish(node.queue, b"short", ttl_ms=5000)
     publish(node.queue, b"long", ttl_ms=60_000)
     publish(node.queue, b"stays")
     node.copy()
+    node.vhost.clock.advance(5.001)
+    node.vhost.turns.run()
+    node.use.group.propose(Tick())
+    assert (node.use.figures.ready, node.queue.backing.ready_count) == (3, 3)
     node.replace()
-    node.vhost.clock.advance((LIFE_MS_MIN - 1) / 1000)
-    node.use.group.propose(Tick())
-    assert node.use.figures.ready == 3
-    node.vhost.clock.advance(0.002)
-    node.use.group.propose(Tick())
-    assert node.use.figures.ready == 2
-    node.vhost.clock.advance(50)
+    assert (node.use.figures.ready, node.vhost.dead) == (2, [])
+    node.vhost.clock.advance(55)
     node.use.group.propose(Tick())
     assert node.left == [b"stays"]
+
+
+def test_messages_expire_again_in_a_queue_that_is_not_replaced(node):
+    publish(node.queue, b"short", ttl_ms=5000)
+    publish(node.queue, b"long", ttl_ms=60_000)
+    node.copy()
+    node.vhost.clock.advance(6)
+    node.hold.end()
+    assert node.queue.backing.ready_count == 1
+    node.vhost.clock.advance(55)
+    assert node.queue.backing.ready_count == 0
+
+
+def test_nothing_expires_in_a_queue_that_is_held_from_the_start_of_its_node_on(node):
+    publish(node.queue, b"short", ttl_ms=5000)
+    hold = restored_hold(node.vhost, node.queue)
+    hold.begin()
+    node.vhost.clock.advance(6)
+    assert node.queue.backing.ready_count == 1
+    hold.end()
+    assert node.queue.backing.ready_count == 0
 
 
 def test_a_successor_that_ends_does_not_take_the_messages(node):
@@ -124,8 +144,7 @@ def test_a_successor_that_ends_does_not_take_the_messages(node):
     node.use.group.stop_leading()
 
     async def copy():
-        await node.messages.take_all(node.hold.taken)
-        copying = asyncio.ensure_future(node.copying.add(node.hold.taken, 1))
+        copying = asyncio.ensure_future(node.copying.add(node.messages.read(0), 1))
         copying.add_done_callback(lambda _: None)
         await asyncio.sleep(0)
         node.successor.close()

@@ -47,6 +47,7 @@ def random_options(random: Random) -> Options:
         delayed_retry_min_ms=random.choice((10, 50)),
         delayed_retry_max_ms=random.choice((50, 100)),
         consumer_timeout_ms=seldom(30, 300),
+        is_successor=random.random() < 0.15,
     )
 
 

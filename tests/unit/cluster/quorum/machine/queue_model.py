@@ -132,6 +132,8 @@ class QueueModel:
     def next(self):
         if self.returned:
             return self.returned[0]
+        if self.options.is_successor:
+            return min([line[0] for line in self.levels()], key=lambda one: one.position)
         best = max([self.level(message) for message in self.waiting])
         first = {level: [one for one in self.waiting if self.level(one) == level]
                  for level in (0, best)}  # fmt: skip
@@ -145,11 +147,13 @@ class QueueModel:
             self.returned.remove(message)
         else:
             self.waiting.remove(message)
-            if self.options.priorities == 2:
+            if self.options.priorities == 2 and not self.options.is_successor:
                 self.taken = (self.taken + 1) % 3
         return message
 
     def drop_expired(self, early_ms=0):
+        if self.options.is_successor:
+            return
         for line in [self.returned, *self.levels()]:
             for message in list(line):
                 if not 0 < message.expires_at_ms <= self.now_ms + early_ms:

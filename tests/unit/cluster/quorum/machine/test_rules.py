@@ -1,5 +1,7 @@
 """The rules of a quorum queue, as its users know them (docs/operate/quorum-queues.md)."""
 
+import pytest
+
 from leveret.cluster.quorum.machine.commands import (
     Configure,
     DeadLetterStrategy,
@@ -323,6 +325,22 @@ def test_other_priorities_sort_the_messages_that_are_there():
     queue.apply(Configure(Options(priorities=32)))
     one.consume()
     assert queue.positions == [2, 1]
+
+
+@pytest.mark.parametrize("priorities", [1, 2, 32])
+def test_a_successor_has_the_order_of_publishing_and_keeps_all_until_it_gets_its_name(priorities):
+    queue = QueueByHand(Options(priorities=priorities, is_successor=True))
+    one = queue.client()
+    for priority in (4, 9, 0, 5, 9):
+        one.publish(1, priority=priority, ttl_ms=100)
+    queue.pass_time(1000)
+    assert queue.machine.wake_at_ms() == 0
+    copying = one.consume(credit=3)
+    assert queue.positions == [1, 2, 3]
+    one.cancel(copying)
+    assert queue.counts == (2, 3)
+    queue.apply(Configure(Options(priorities=priorities)))
+    assert queue.counts == (0, 3)
 
 
 def test_the_message_at_a_place_is_that_which_is_delivered_then():

@@ -1,5 +1,6 @@
 """What arguments and policies mean for the machine of a queue, by the rules of three versions."""
 
+import msgspec
 import pytest
 
 from leveret.broker.queues.contract.arguments import QueueOptions, read_options
@@ -52,6 +53,11 @@ def test_other_rules(rules, priorities, elects_by_priority, counts_returns):
     assert (found.priorities, found.elects_by_priority, found.counts_returns) == (
         priorities, elects_by_priority, counts_returns
     )  # fmt: skip
+
+
+def test_a_successor_has_the_rules_of_its_version_before_it_has_its_name():
+    successor = machine_options(read_options({}), QueueRules.OF_4_3, is_successor=True)
+    assert successor == msgspec.structs.replace(options(QueueRules.OF_4_3), is_successor=True)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Quorum queues of a node without links and files."""
 
+from leveret.broker.runtime.names import SUCCESSOR_PREFIX
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.machine.effects import Expired
 from leveret.cluster.quorum.queue_groups.declared_group import machine_of
@@ -71,6 +72,16 @@ async def test_policies_that_changed_while_there_was_no_leader_are_those_of_the_
         groups.declared[member.group].configure(queue.options._replace(max_length=5))
         groups.groups.mark(member)
         assert (await options_when_applied(member)).max_length == 5
+
+
+async def test_a_successor_has_the_options_of_one_until_it_gets_its_name():
+    async with EmbeddedBroker(definitions={"queues": [QUEUE]}) as node:
+        _, queue, member = await led(node)
+        for name in (f"{SUCCESSOR_PREFIX}7", "q"):
+            queue.name = name
+            queue.apply(queue.declared)
+            found = await options_when_applied(member)
+            assert found.is_successor is (name != "q")
 
 
 async def test_a_policy_that_is_taken_back_before_it_is_applied_is_not_in_force():
