@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import tempfile
 import time
@@ -43,6 +44,8 @@ from .samples import MIB
 SOURCE = Path(__file__).with_name("stream_load.c")
 PREFERRED_PORT = 5552
 DISK_PIECE = b"x" * (8 * MIB)
+ROUNDS = itertools.count(1)
+"""A stream that is read from the beginning is one of its round."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ def measure_paced(node: Node, program: Path, options: argparse.Namespace) -> Non
 def measure_readers(node: Node, program: Path, options: argparse.Namespace) -> None:
     """Readers from the beginning."""
     count = options.stored
-    words = ["--size=100", "--stream=stored", "--keep"]
+    words = ["--size=100", f"--stream=stored-{next(ROUNDS)}", "--keep"]
     _, watch = node.run(program, *words, "--readers=0", f"--count={count}", "--limit=600")
     cpu_us = watch.cpu_seconds * 1e6 / count
     show(node.broker.name, f"{count:,} are published", f"CPU {cpu_us:6.2f} us")
