@@ -152,7 +152,7 @@ class SessionConsumer(Consumer):
             tracer.chunk_read(session, self.queue, self.tag, chunk, lag, is_filtered)
 
     def trace_end(self) -> None:
-        """Report that it reads a stream no longer."""
+        """Report that it no longer reads a stream."""
         tracer = self.session.vhost.tracer
         if tracer is not None:
             tracer.reading_ended(self.session, self.queue, self.tag)

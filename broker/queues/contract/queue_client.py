@@ -115,7 +115,7 @@ class Consumer:
         """
 
     def trace_end(self) -> None:
-        """Report to the tracer that it reads a stream no longer."""
+        """Report to the tracer that it no longer reads a stream."""
 
     def queue_replaced(self, queue: "QueueClient") -> None:
         """Another object stands for the queue from now on."""

@@ -13,7 +13,7 @@ from leveret.cluster.streams.client.told_uses import FIRST_REPORT_MS, REPORT_MS
 
 
 class UseReports:
-    """The reports of one client. node: this one. group: another one once the stream has ended."""
+    """The reports of one client. node: this one. group: `ENDED_GROUP` once the stream has ended."""
 
     __slots__ = ("_clock", "_node", "_timer", "group")
 
