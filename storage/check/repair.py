@@ -7,7 +7,7 @@ start. A store without problems is not changed. Quorum queues and streams are re
 repair_groups.py and repair_streams.py.
 
 A log file stays as it is if entries of quorum queues are after the damage: they are found by their
-offsets in the file. A start reads around the damage until the log needs the file no longer.
+offsets in the file. A start reads around the damage until the log no longer needs the file.
 
 A kill during a repair leaves damage that the next repair finds.
 """
