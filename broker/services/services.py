@@ -21,6 +21,7 @@ from leveret.broker.registry.registry import Registry
 from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import Flow
 from leveret.broker.resources.unread_sockets import UnreadSockets
+from leveret.broker.retained.retained_messages import RetainedMessages
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.counts import NodeCounts
 from leveret.broker.runtime.message_numbers import MessageNumbers
@@ -50,6 +51,7 @@ class Services:
     declarations: the log to which changes of declared objects are submitted.
     declaration_writer: what writes and applies them.
     replies: the channels that consume from amq.rabbitmq.reply-to.
+    retained: the retained messages of MQTT.
     audit: told of changes, with their requester.
     open_counts: of connections and channels, for limits.
     holds_confirms: publisher confirms are withheld, for tests of publishers.
@@ -80,12 +82,14 @@ class Services:
     open_counts: OpenCounts = field(default_factory=OpenCounts)
     client_addresses: ClientAddresses = field(default_factory=ClientAddresses)
     replies: Replies = field(init=False)
+    retained: RetainedMessages = field(init=False)
     observer: Observer | None = None
     holds_confirms: bool = False
 
     def __post_init__(self) -> None:
         self.flow = Flow(self.alarms)
         self.replies = Replies(self.config.node_name)
+        self.retained = RetainedMessages(self.clock.wall_time_s)
         self.message_numbers = MessageNumbers(self.clock.wall_time_s)
         registry = self.registry
         self.vhosts, self.users = registry.vhosts, registry.users

@@ -1,0 +1,1 @@
+"""Retained messages: the last message of each MQTT topic, for clients that subscribe later."""
