@@ -1,6 +1,6 @@
 """Members that their nodes have announced to the leader: they know no leader.
 
-A member may have missed what it was sent before its node knew it, or its own removal. A member that
+A member may have missed messages from before its node knew it, or its own removal. A member that
 was removed may be on a node that has another name since, which no other node knows.
 """
 

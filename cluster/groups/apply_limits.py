@@ -3,7 +3,7 @@
 Members apply entries from memory soon after they are committed. After a start, or an absence, very
 many members may have very many entries to apply, and have to read them.
 
-What a thread has read has to be applied when it arrives, and all that was read meanwhile can arrive
+Entries that a thread has read have to be applied when they arrive, and all reads may arrive
 in one turn. So few reads are under way at a time, and the other members wait.
 """
 
@@ -27,7 +27,7 @@ class WaitingMember(Protocol):
 
 
 class ApplyLimits:
-    """What is left of the limits. reads: how many may begin. is_reached: in this turn."""
+    """The rest of the limits. reads: how many may begin. is_reached: in this turn."""
 
     def __init__(self) -> None:
         self.reads = READS_MAX

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 BYTES_A_MS: Final = 80 * 1024
 """80 MB a second: a million messages of 1 KB in 15 seconds."""
 FASTER_THAN_APPENDS: Final = 2
-"""How many bytes may be sent at least for each one that is appended meanwhile."""
+"""The least number of bytes that may be sent for each byte that is appended meanwhile."""
 MEASURED_MS: Final = 1000
 """The limit depends on the appends in the last interval of this length."""
 LATE_MS: Final = 20

@@ -1,4 +1,4 @@
-"""Where the groups of a node keep what they write, on disk or in memory."""
+"""The storage of a node's groups, on disk or in memory."""
 
 from typing import Protocol
 

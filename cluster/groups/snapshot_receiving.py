@@ -84,7 +84,7 @@ class SnapshotReceiving:
         self._installing: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._unreadable: dict[int, SnapshotName] = {}
-        """Snapshots of newer versions: what the leader offers each second is refused, unread."""
+        """Snapshots of newer versions, which the leader offers each second, are refused unread."""
         self._errors: dict[int, str] = {}
         """The last error of each group, which is logged once."""
 

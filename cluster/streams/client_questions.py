@@ -1,4 +1,4 @@
-"""What the clients of a stream on several nodes ask each other, such as for chunks."""
+"""Questions between the clients of a stream on several nodes, such as for chunks."""
 
 from collections.abc import Callable
 from itertools import count

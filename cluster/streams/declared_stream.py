@@ -28,7 +28,7 @@ FIGURES = (
     "offset", "committed_offset", "first_offset", "readers", "segments", "size_bytes", "oldest_ms",
     "expires_ms",
 )  # fmt: skip
-"""What a node shows of its member of a stream."""
+"""The figures that a node shows of its member of a stream."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -103,7 +103,7 @@ class DeclaredStream(ReplicatedQueue):
 
     @property
     def replicas(self) -> list[str]:
-        """The nodes that have a member and can be reached, but for the leader's."""
+        """The nodes other than the leader's that have a member and can be reached."""
         groups, leader = self._groups, self.use.leader
         silent = groups.silent_nodes
         return [
@@ -140,7 +140,7 @@ class DeclaredStream(ReplicatedQueue):
         self.queue.member_changed()
 
     def figures(self) -> dict[str, int | None]:
-        """What the member here has of the stream, for operators; nothing without one.
+        """The figures of the member here, for operators; empty if there is none.
 
         Its last and its last committed offset are -1 without messages. oldest_ms: the time of its
         first messages, expires_ms: when retention by age removes its first segment; None if there
@@ -159,7 +159,7 @@ class DeclaredStream(ReplicatedQueue):
 
     def _refused(self, node: str, reason: str) -> None:
         logger.error(
-            "%s refuses what its client on %s has sent: %s; its publishers are told that their "
+            "%s refuses a command of its client on %s: %s; its publishers are told that their "
             "unconfirmed messages may be lost", self.name, node, reason,
         )  # fmt: skip
 

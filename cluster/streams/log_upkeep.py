@@ -1,4 +1,4 @@
-"""What a member does about its log as it grows and ages: retention, and snapshots of its state.
+"""The upkeep of a member's log as it grows and ages: retention, and snapshots of the state.
 
 A snapshot lets a restart begin with the chunks after it, so one is due for each sealed segment, and
 each `CHUNKS_MAX` chunks. Retention removes segments that a snapshot on disk covers; if there is

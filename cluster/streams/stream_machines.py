@@ -31,7 +31,7 @@ class StreamGroupMachine:
     next_offset: the offset after the messages that the member has applied. applied: called with
     the number of an entry that was applied. committed: called with the head of a chunk with
     messages, if this member leads. filter_bytes: the size of the filters of new chunks. refused:
-    called with a node, and why what its client has sent cannot be stored.
+    called with a node, and why a command of its client cannot be stored.
     """
 
     def __init__(self, stream: StreamMachine, next_offset: int) -> None:
@@ -45,7 +45,7 @@ class StreamGroupMachine:
         self._maker: ChunkMaker | None = None
         self._maker_term = 0
         self._refused: set[int] = set()
-        """The clients that have to begin again: what they send now is refused."""
+        """The clients that have to begin again: their commands are refused until then."""
 
     def apply(self, index: int, entry: bytes, collects: bool) -> None:
         """Apply a chunk. Raises ChunkError, TrackingError."""

@@ -91,7 +91,7 @@ class StreamQueues(GroupKind[DeclaredStream]):
         self._declare(declared)
 
     def details_of(self, queue: QueueClient, record: MembersRecord) -> dict[str, Any]:
-        """The members of a stream; of the one on this node also what it has of the stream."""
+        """The members of a stream, and the figures of the one on this node."""
         shown = super().details_of(queue, record)
         own = self.declared[queue.placement.identity].figures()
         for member in shown["raft"]["members"]:

@@ -1,1 +1,1 @@
-"""What a node stores of the groups of its streams: chunks in segments, the rest in its log."""
+"""The stored data of a node's stream groups: chunks in segments, the rest in the node's log."""

@@ -1,6 +1,6 @@
 """The streams of a node that has no files, such as the broker of a test. They end with the node.
 
-What is written counts as durable at once. Chunks stay in memory until retention removes them.
+Every write counts as durable at once. Chunks stay in memory until retention removes them.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from leveret.storage.stream_log.stream_store import StoredStream, StreamStore
 
 
 class MemoryStreamStore(MemoryGroupStore):
-    """What the `Groups` of streams need of a store. streams: their logs."""
+    """The store of the `Groups` of streams. streams: their logs."""
 
     records = STREAM_RECORDS
 
@@ -27,7 +27,7 @@ class MemoryStreamStore(MemoryGroupStore):
         return StreamGroupLog(self, recovery, reader, self.streams, lambda group: b"")
 
     async def save(self, groups: Iterable[int]) -> None:
-        """Take snapshots of groups, so that retention may remove what they cover."""
+        """Take snapshots of groups, so that retention may remove the entries that they cover."""
         for group in groups:
             snapshot = await self._source.take(group)
             state, stream = self.log.groups.get(group), self.streams.streams.get(group)
@@ -36,7 +36,7 @@ class MemoryStreamStore(MemoryGroupStore):
                 self._source.taken(group, snapshot._replace(discard=stream.log.first_entry - 1))
 
     def _take_records(self) -> None:
-        """Drop what was gathered: nothing in it takes space."""
+        """Drop the gathered records: none of them takes space."""
         self._is_scheduled = False
         self.log.take_records(self._file, 0)
 

@@ -1,7 +1,8 @@
 """The state of a stream's machine in a snapshot, with the head of the log that belongs to it. Pure.
 
 A snapshot of a member for itself covers the entries that its machine has applied. One for another
-member begins its log: it covers only what is before the head, and the machine may be ahead of that.
+member begins its log: it covers only the entries before the head, and the machine may be ahead of
+these.
 """
 
 import msgspec

@@ -1,11 +1,11 @@
 """The log of the groups of streams: entries are chunks in the files of each stream.
 
-What changes with elections only (members, terms, votes) and snapshots are in the node's log and in
-rows, as those of other groups (group_log.py). An entry with messages is a chunk. What groups need
-besides, the start of a term and configurations, is put into a chunk when it is appended, and taken
-out when it is read.
+Members, terms and votes, which change with elections only, and snapshots are in the node's log and
+in rows, as those of other groups (group_log.py). An entry with messages is a chunk. Other entries,
+the start of a term and configurations, are put into a chunk when they are appended, and taken out
+when they are read.
 
-**Promise.** As that of GroupLog, for each group: what was reported as synced is found by a restart.
+**Promise.** As that of GroupLog, for each group: a restart finds all that was reported as synced.
 A chunk may be on disk before the term in which it was appended: then a restart enters the term of
 the chunk, without a vote. Nothing that states the term has left the node.
 
@@ -44,7 +44,7 @@ NEW_STREAM = SegmentHead(1, 0, 0, [])
 
 
 class _Wait:
-    """A waiter of a group. parts: what is not on disk yet of its writes."""
+    """A waiter of a group. parts: the parts of its writes that are not on disk yet."""
 
     def __init__(self, waiter: Waiter, number: int, queue: "deque[_Wait]") -> None:
         self.waiter = waiter

@@ -92,6 +92,6 @@ class StreamGroupStore(GroupStore):
         await self.rounds.free_space(groups)
 
     def stop_writing(self) -> None:
-        """Wait for what is being written, and end the threads."""
+        """Wait for the writes in progress, and end the threads."""
         for writer in self._writers:
             writer.stop()

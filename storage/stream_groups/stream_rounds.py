@@ -36,7 +36,7 @@ class StreamSnapshots:
         return taken._replace(state=state, discard=taken.name.index)
 
     def taken(self, group: int, snapshot: TakenSnapshot) -> None:
-        """A snapshot is on disk. What the log has stays."""
+        """A snapshot is on disk. The log keeps its entries."""
         stream = self._log.streams.streams.get(group)
         if stream is not None:
             self._members.taken(group, snapshot._replace(discard=stream.log.first_entry - 1))

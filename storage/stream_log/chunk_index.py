@@ -3,7 +3,7 @@
 A record has the first offset, the time, the term, the place and the type of a chunk. So the chunk
 of an entry is found by its number, and that of an offset or a time by bisection.
 
-**Promise.** What is in a record was true when its chunk was written. **Not promised.** That the
+**Promise.** A record was true when its chunk was written. **Not promised.** That the
 last segment's index has all chunks: it is written beside them and not synced. A start reads the
 rest from the segment (recovery.py).
 

@@ -19,7 +19,7 @@ from leveret.storage.messages.checksum import crc32
 USER, TRACKING = 0, 1
 """Types of chunks: with messages, or with the offsets that consumers have stored."""
 OF_GROUP: Final = 16
-"""The types from here on have no messages. What is above it is the kind of a group's entry."""
+"""Chunks of this type and above have no messages. The type less this is the kind of the entry."""
 
 HEAD_BYTES: Final = 48
 CHUNK_BYTES_MIN: Final = HEAD_BYTES + 4

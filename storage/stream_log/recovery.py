@@ -1,4 +1,4 @@
-"""What a start finds of a stream: its segments, by their heads, and the end of the last one.
+"""Recovery of a stream at a start: reads the heads of its segments, and the end of the last one.
 
 A batch of chunks is written after all before it was synced, and its first record in the index says
 so (`begins_batch`). Only chunks from the last such record on may be torn: they were not reported as
@@ -168,7 +168,7 @@ def _restore_index(found: _Found, after: _Found, disk: Disk) -> None:
 
 
 def _recover_end(last: _Found, runs: list[EntryRun], disk: Disk) -> int:
-    """Find the chunks of the last segment, and cut off what is torn. Returns the next offset."""
+    """Find the chunks of the last segment, and cut off torn ones. Returns the next offset."""
     segment = last.segment
     data = disk.read_all(segment.paths.index) if disk.size(segment.paths.index) else b""
     known = records_before_last_batch(data, segment.head_bytes, last.head.first_offset)

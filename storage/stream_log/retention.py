@@ -1,8 +1,8 @@
 """Which segments of a stream are too many or too old. Pure.
 
 Whole segments go, oldest first. RabbitMQ looks at them only when a segment is full, and never
-removes the last one; here a timer looks, too, and a last segment whose messages are all too old is
-ended, so that it can go.
+removes the last one. Here a timer also looks at them, and a last segment whose messages are all too
+old is ended, so that it can be removed.
 
 SLG6  The oldest segments go first, and the last one stays.
 """
@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 
 class SegmentFigures(Protocol):
-    """What counts of a segment: its size, the time of its last chunk, and its first offset."""
+    """A segment, as retention sees it. end_ms: the time of its last chunk."""
 
     size_bytes: int
     end_ms: int

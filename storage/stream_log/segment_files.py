@@ -70,7 +70,7 @@ class RemoveAll(Step):
     __slots__ = ()
 
     def carry_out(self, files: "StreamFiles") -> None:
-        """Remove it. What a power cut leaves of it belongs to no stream."""
+        """Remove it. Files that a power cut leaves belong to no stream."""
         files.forget_all()
         files.disk.remove_tree(files.directory)
 
@@ -238,7 +238,7 @@ class StreamFiles:
         self._unsynced.clear()
 
     def sync(self) -> None:
-        """Sync what was written."""
+        """Sync all files that were written."""
         for path in tuple(self._unsynced):
             descriptor = self.disk.open(path)
             try:

@@ -1,4 +1,4 @@
-"""The head of a segment file: what a start has to know of the entries before it.
+"""The head of a segment file: the facts about earlier entries that a start needs.
 
     8 bytes   magic, version of the form
     8 bytes   size of the rest, its CRC

@@ -1,7 +1,7 @@
 """The segments of a stream, as the event loop knows them: a few numbers for each.
 
-What is in a segment is found through its index, which is in a file, but for the records that are
-not written yet.
+A chunk is found through the index of its segment. Records of the index that are not written yet are
+in memory, the others in a file.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """Reads chunks of a segment, in a thread: their bytes, or where they are if they are to be sent.
 
-Large chunks are sent from their file (file_parts.py). Of these only the head and the filter are
-read, but for the first time since the start: then the whole chunk is, and its checksums are
-compared. Small chunks are read together: reading costs less than a system call for each.
+Large chunks are sent from their file (file_parts.py): only the head and the filter are read. The
+first time since the start, the whole chunk is read, to compare its checksums. Small chunks are read
+together, which costs less than a system call for each.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class StoredChunk(NamedTuple):
         return head_for_clients(self.head)
 
     def entries(self) -> FilePart:
-        """What is sent to one client after its head."""
+        """The part of the file that is sent to one client after the head."""
         begin = self.place + HEAD_BYTES + self.head.filter_bytes
         return FilePart(self.file, begin, self.head.entries_bytes)
 

@@ -104,7 +104,7 @@ class StreamLog:
         self._newly_applied = 0
         self._cuts = 0
 
-    # What it has
+    # Contents
 
     @property
     def first_entry(self) -> int:

@@ -3,11 +3,11 @@
 **Promise.** `when_written` calls back when all that a stream's log had gathered is on disk.
 **Not promised.** Any order between streams.
 
-**Mechanism.** A stream has one batch of steps with a thread at most; what is gathered meanwhile is
-the next one. The streams are spread over the threads, so that several syncs run at once. A batch
-that finds the disk full is carried out again until there is room; what retention removes meanwhile
-goes first, and a stream that is deleted goes at once. After any other error, such as a sync that
-fails, it is unknown what is on disk: the store fails, and the node has to stop.
+**Mechanism.** At most one batch of a stream's steps is with a thread; steps gathered meanwhile are
+the next batch. The streams are spread over the threads, so that several syncs run at once. A batch
+that finds the disk full is carried out again until there is room; removals by retention are carried
+out first, and the deletion of a stream at once. After any other error, such as a failed sync, the
+state of the files is unknown: the store fails, and the node has to stop.
 
     DIR/streams/123/    the segments of the stream whose group has the number 123
 """
@@ -52,7 +52,7 @@ class StoredStream:
         """An earlier stream in the same directory, which is being removed."""
         self.successor: StoredStream | None = None
         self.waiting: list[Callback] = []
-        """They wait for what the log has gathered."""
+        """They wait until the gathered steps of the log are carried out."""
         self.in_batch: list[Callback] = []
         """They wait for the batch that is being written."""
 
@@ -90,9 +90,9 @@ class StreamStore:
     # Life
 
     def open(self, groups: Container[int]) -> None:
-        """Open what a restart finds, before the loop serves clients.
+        """Open the streams that a restart finds, before the loop serves clients.
 
-        groups: those that exist. What is left of others is removed. Raises StoreError if the
+        groups: those that exist. Directories of others are removed. Raises StoreError if the
         directory cannot be read, or synced.
         """
         for name in self._disk.names_in(self._directory):
@@ -145,7 +145,7 @@ class StreamStore:
     # Writing
 
     def write(self, stream: StoredStream) -> None:
-        """Have what a stream's log has gathered written at the end of the turn."""
+        """Write the gathered steps of a stream's log at the end of the turn."""
         if not self._changed:
             self.call_soon(self._end_turn)
         self._changed[id(stream)] = stream

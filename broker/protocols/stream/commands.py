@@ -1,8 +1,8 @@
-"""The commands of an open connection that are answered: what each does, and its response.
+"""The commands of an open connection that are answered: the action of each, and its response.
 
-A command is refused with a code (`CommandRefused`). Its response has all its fields even so,
-since clients
-read them. Publishes, credits and stored offsets are not answered: the connection handles them.
+A command is refused with a code (`CommandRefused`). Its response has all its fields all the same,
+since clients read them. Publishes, credits and stored offsets are not answered: the connection
+handles them.
 """
 
 import struct

@@ -1,8 +1,8 @@
 """Creates and deletes streams and super streams for a client.
 
 The checks and declarations are those of queues, exchanges and bindings of AMQP 0-9-1, with the
-codes of this protocol. A super stream is created as a whole: what was made of it is deleted if a
-part fails.
+codes of this protocol. A super stream is created as a whole: if a part fails, the other parts
+are deleted.
 """
 
 import logging
@@ -156,7 +156,7 @@ async def _bind(
 
 
 def _delete_at_once(connection: ServingConnection, exchange: str, streams: Sequence[str]) -> None:
-    """Delete what was made of a super stream, without waiting for it."""
+    """Delete the created parts of a super stream, without waiting for it."""
     vhost, requester = connection.vhost, connection.session.connection.requester
     for stream in streams:
         queue = vhost.queues.get(stream)

@@ -1,7 +1,7 @@
 """Splits the bytes that a client sends into frames. Pure, and compiled.
 
 A frame is a part of the bytes that were read; only one that has come in several reads is copied.
-Frames are taken one at a time: what is not taken waits, and the limit may change in between.
+Frames are taken one at a time: the others wait, and the limit may change in between.
 """
 
 from collections import deque

@@ -7,7 +7,7 @@
     tune                         nothing
     open, with a virtual host    the advertised host and port
 
-What comes in another order closes the socket without an answer, as in RabbitMQ: the peer may be no
+A command out of this order closes the socket without an answer, as in RabbitMQ: the peer may be no
 client. An open connection may authenticate again, with the same mechanism and name: the secret is
 replaced, such as a token that expires.
 """

@@ -1,6 +1,6 @@
 """The output of a connection of the stream protocol: gathered in a round, written at its end.
 
-A client that does not read what is sent to it makes the output congested: no chunk is taken for its
+A client that does not read makes the output congested: no chunk is taken for its
 subscriptions until the socket's buffer has drained. So it holds the buffer and one turn's chunks,
 whatever its credit. Parts of files are not held in memory; from the first one on, everything goes
 to the socket by socket_sender.py.
@@ -27,7 +27,7 @@ JOINED_PIECE_BYTES: Final = 4 * 1024
 class Output(Flushable):
     """The output of one connection.
 
-    bytes_out, writes: totals. before_flush: called before each flush, to add what is due.
+    bytes_out, writes: totals. before_flush: called before each flush, to add frames that are due.
     caught_up: called when the output is no longer congested. stuck: called when the client reads
     nothing. failed: called with the error when a file, or the socket, has failed.
     """
@@ -105,7 +105,7 @@ class Output(Flushable):
             self._turns.flush_later(self)
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Write the gathered output."""
         self.before_flush()
         pieces, self._pieces = self._pieces, []
         gathered_bytes, self._gathered_bytes = self._gathered_bytes, 0

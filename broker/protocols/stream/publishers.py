@@ -1,10 +1,11 @@
 """The publishers of a connection, and the confirms that they get.
 
-The entries of a publish go to the stream as one run, in the form of a chunk. What is confirmed in a
-round is sent in one frame for each publisher.
+The entries of a publish go to the stream as one run, in the form of a chunk. Each publisher
+gets the confirms of a round in one frame.
 
 A stream stores each id of a named publisher once, if its ids increase. A publish whose ids do not
-is put in order here: what is not above the id before it is left out and confirmed, as in RabbitMQ.
+is put in order here: an entry whose id is not above the one before it is left out and confirmed, as
+in RabbitMQ.
 
 Input waits while too many messages, or bytes, are not confirmed: the node holds them in memory.
 """
@@ -44,7 +45,7 @@ FRAME_WORK: Final = 8
 class StreamPublisher:
     """One publisher. reference: its name; empty if it has none.
 
-    published, confirmed, refused: counts of its publishing ids. due: ids that it is told of next.
+    published, confirmed, refused: counts of its publishing ids. due: ids of its next confirm.
     """
 
     __slots__ = ("confirmed", "due", "number", "published", "reference", "refused", "stream")

@@ -1,4 +1,4 @@
-"""What clients of the stream protocol send, as values. All integers are big-endian.
+"""The requests of clients of the stream protocol, as values. All integers are big-endian.
 
     4 bytes   size of the rest
     2 bytes   key of the command; its highest bit is set in a response

@@ -1,4 +1,4 @@
-"""What clients of the stream protocol get, as frames: bytes with their size in front."""
+"""The frames that clients of the stream protocol get, as bytes with their size in front."""
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence

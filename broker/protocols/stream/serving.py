@@ -1,4 +1,4 @@
-"""What the commands of the stream protocol need of their connection, and how they are refused."""
+"""The connection as the commands of the stream protocol see it, and how commands are refused."""
 
 from typing import Final, Protocol, cast
 
@@ -35,7 +35,10 @@ class CommandRefused(Exception):
 
 
 class ServingConnection(Protocol):
-    """An open connection, as its commands see it. is_tls: clients of other nodes need TLS, too."""
+    """An open connection, as its commands see it.
+
+    is_tls: the client also needs TLS on other nodes.
+    """
 
     name: str
     own_port: int
@@ -62,7 +65,7 @@ class ServingConnection(Protocol):
 
     @property
     def is_congested(self) -> bool:
-        """Whether its client does not read what is sent to it."""
+        """Whether its client does not read its output."""
 
     @property
     def sends_files(self) -> bool:
@@ -108,7 +111,7 @@ def find_stream(connection: ServingConnection, name: str) -> Stream:
 
 
 def find_queue(connection: ServingConnection, name: str) -> QueueClient:
-    """The same as a queue."""
+    """The stream of this name, as a queue. Raises CommandRefused if there is none."""
     queue = connection.vhost.queues.get(name)
     if queue is None or not is_stream(queue):
         raise CommandRefused(codes.STREAM_DOES_NOT_EXIST)

@@ -21,7 +21,7 @@ SENT_AT_ONCE: Final = 1024 * 1024
 
 
 class SocketSender:
-    """Sends to one socket. unsent_bytes: what it has not sent yet.
+    """Sends to one socket. unsent_bytes: those that the socket has not taken yet.
 
     sent: called when everything is sent. failed: called with a StoreError, if a file cannot be
     read, or an OSError, if the socket is closed; then it sends nothing more.
@@ -50,7 +50,7 @@ class SocketSender:
         self._go_on()
 
     def send(self, pieces: Sequence[bytes | FilePart]) -> None:
-        """Send these after what it has."""
+        """Send these after all earlier ones."""
         for piece in pieces:
             self.unsent_bytes += len(piece) if isinstance(piece, bytes) else piece.size
         self._pieces.extend(pieces)
@@ -58,7 +58,7 @@ class SocketSender:
             self._go_on()
 
     def close(self) -> None:
-        """Drop what is not sent."""
+        """Drop everything that is not sent."""
         self._waits = True
         self._stop_watching()
         self._pieces.clear()

@@ -38,7 +38,7 @@ from leveret.storage.stream_log.stored_chunks import StoredChunk
 CREDIT_MAX: Final = 1 << 31
 CHUNKS_AT_ONCE: Final = 64
 BYTES_AT_ONCE: Final = 256 * 1024
-"""What one subscription takes before the next one has its turn."""
+"""The chunks of one subscription in a row, before the next one has its turn."""
 CHUNK_WORK: Final = 20
 """The work of a chunk (broker/runtime/turns.py)."""
 UPDATE_TIMEOUT_MS: Final = 60_000
@@ -116,7 +116,7 @@ class Subscription:
             return 0
         return max(0, wall_ms - reader.taken_ms) if reader.taken_ms else None
 
-    # What its reader, and its group, tell it
+    # Calls of its reader and its group
 
     def ready(self) -> None:
         """The reader has chunks."""

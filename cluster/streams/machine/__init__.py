@@ -1,1 +1,1 @@
-"""The state of a stream: what the chunks of its log have made of it. Pure."""
+"""The state of a stream, which results from the chunks of its log. Pure."""

@@ -4,8 +4,8 @@ A command is taken once, in the order of its client's numbers: one that is in th
 is left out; so is one after a gap, which its client sends again. A named publisher's entry is left
 out if its sequence number is not above the last one; the command counts as done all the same.
 
-Publishes are gathered in chunks with messages, up to `CHUNK_BYTES` each. What comes between them,
-joins and offsets, is in the trailer of the next chunk, so that the order of a client's commands is
+Publishes are gathered in chunks with messages, up to `CHUNK_BYTES` each. The joins and offsets
+between them are in the trailer of the next chunk, so that the order of a client's commands is
 that of the log.
 """
 
@@ -34,14 +34,14 @@ from leveret.cluster.streams.machine.tracking import (
 from leveret.storage.stream_log.chunks import TRACKING, USER, encode_chunk
 
 CHUNK_BYTES: Final = 256 * 1024
-"""The messages of a chunk are not more than this, but for those of one command."""
+"""A chunk has at most this many messages, unless one command has more."""
 _SIZE = Struct(">I")
 _BATCH = Struct(">BHII")
 _IS_BATCH: Final = 0x80
 
 
 class ChunkMaker:
-    """The leader's chunks. It begins with what the machine has applied, and goes on from there.
+    """The leader's chunks. It begins with the state that the machine has applied.
 
     term: the leader's. filter_bytes: the size of the Bloom filter of a chunk.
     """

@@ -1,4 +1,4 @@
-"""Effects: what the leader of a stream tells the client of a node after chunks (machine/commands).
+"""Effects: messages of a stream's leader to the client of a node (machine/commands).
 
 A client that attaches is told `Applied` with the last of its commands that is in the log, or
 `UnknownSender`.

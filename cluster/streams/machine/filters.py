@@ -26,7 +26,7 @@ def make_filter(values: Iterable[bytes], size: int) -> bytes:
 def may_have(filter_bits: bytes, values: Iterable[bytes], *, match_unfiltered: bool) -> bool:
     """Whether a chunk with this filter may have a message that a reader wants.
 
-    values: the ones that it wants. match_unfiltered: it wants messages without one, too.
+    values: those that it wants. match_unfiltered: it also wants messages without a value.
     """
     if not filter_bits:
         return match_unfiltered

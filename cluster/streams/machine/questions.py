@@ -1,6 +1,6 @@
-"""What a client asks the leader of a stream about its state: stored offsets and sequence numbers.
+"""Questions of a client to the leader of a stream: stored offsets and sequence numbers.
 
-The leader answers from what it has applied, so an answer has all that was confirmed before it.
+The leader answers from its applied state, so an answer includes everything confirmed before it.
 Management asks for all of them.
 """
 

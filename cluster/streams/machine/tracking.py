@@ -1,4 +1,4 @@
-"""Tracking: what a chunk says beside its messages, in its trailer.
+"""Tracking: the records in the trailer of a chunk.
 
 A record has a type, an id with its size, and a number of 8 bytes; the first two types are those of
 RabbitMQ's streams:
