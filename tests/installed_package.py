@@ -7,7 +7,7 @@ or downloaded.
 import sys
 from importlib import metadata
 
-from leveret.broker.runtime.extensions import Extensions
+from leveret.broker.plugins.extensions import Extensions
 
 MODULE = "package_beside_leveret"
 

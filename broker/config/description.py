@@ -42,9 +42,9 @@ The file has RabbitMQ's format and RabbitMQ's keys: a `rabbitmq.conf` works unch
   each has a line (`loopback_users.guest = false`), and `loopback_users = none` empties the family.
   A variable has all of them, separated by commas: `LEVERET_LOOPBACK_USERS=guest,monitor`, or
   `none`. A comma within brackets or double quotes belongs to a value.
-- RabbitMQ's file `enabled_plugins` beside the configuration file, or the one that the variable
-  `LEVERET_ENABLED_PLUGINS_FILE` names, enables plugins. Most of RabbitMQ's plugins are a part of
-  Leveret and need not be enabled; `rabbitmq_stream` opens the port of the stream protocol.
+- The file `enabled_plugins` enables plugins ([plugins.md](../reference/plugins.md)). It is the one
+  that the variable `LEVERET_ENABLED_PLUGINS_FILE` or `RABBITMQ_ENABLED_PLUGINS_FILE` names, or the
+  one beside the configuration file, or without a configuration file the one in the data directory.
 - An empty variable is ignored.
 - An unknown key or an invalid value stops the start. The message names the file, the line, the key
   and the most similar known key; all problems are shown at once.

@@ -22,7 +22,7 @@ from leveret.broker.config.value_kinds import (
     or_unlimited,
     whole_number,
 )
-from leveret.broker.runtime.extensions import Extensions
+from leveret.broker.plugins.extensions import Extensions
 from leveret.broker.runtime.node_address import NodeAddress, read_node_address, read_port
 
 CLASSIC_CONFIG, DNS, CONSUL, ETCD, KUBERNETES = (

@@ -15,7 +15,7 @@ from leveret.broker.config.declaration import Setting, Shape, family_of, setting
 from leveret.broker.config.key_patterns import KeyPatterns
 from leveret.broker.config.rabbitmq_keys import RABBITMQ_KEYS
 from leveret.broker.config.settings import SETTINGS
-from leveret.broker.runtime.extensions import Extensions
+from leveret.broker.plugins.extensions import Extensions
 
 SECTIONS: Final[Extensions[type[Any]]] = Extensions("leveret.settings", {})
 """The sections of installed packages."""

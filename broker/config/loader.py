@@ -26,10 +26,9 @@ from leveret.broker.config.key_patterns import KeyPatterns
 from leveret.broker.config.known_settings import OWN, KnownSettings, path_of, with_packages
 from leveret.broker.config.parser import words_of
 from leveret.broker.config.plugins import FILE_VARIABLE as PLUGINS_FILE_VARIABLE
-from leveret.broker.config.plugins import find_enabled_plugins, read_enabled_plugins
+from leveret.broker.config.plugins import USUAL_PORTS, enabled_plugins_file, read_enabled_plugins
 from leveret.broker.config.rabbitmq_4_keys import RABBITMQ_4_KEYS, REFUSED_KEYS
 from leveret.broker.config.settings import BIND, PORT_OF_ALL, Config, IgnoredSetting
-from leveret.broker.config.stream_settings import PLUGIN, PLUGIN_LISTENERS
 from leveret.broker.config.tcp_settings import TcpSettings
 from leveret.broker.config.value_kinds import Listener, with_letters_of_4
 
@@ -44,6 +43,7 @@ SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT_[0-9]+_(TCP|UDP)")
 NONE_WORD = "none"
 ADVANCED_ATTRIBUTE = "advanced"
 PLUGINS_ATTRIBUTE = "plugins"
+DATA_DIR_ATTRIBUTE = "data_dir"
 VERSION_ATTRIBUTE, VERSIONS_4 = "compat", ("4.0", "4.x")
 
 
@@ -108,9 +108,9 @@ def load_config(
     advanced = Advanced() if advanced_file is None else read_advanced(advanced_file, problems)
     known = OWN if _are_all_own(entries, environment) else with_packages()
     ignored: list[IgnoredSetting] = []
-    plugins_file = find_enabled_plugins(file, environment)
+    plugins_file = enabled_plugins_file(file, _data_dir(environment, flags), environment)
     around = (
-        *(() if plugins_file is None else _given_as_plugins(plugins_file, problems)),
+        *_given_as_plugins(plugins_file, problems),
         *_given_in_advanced(advanced),
         *_given_in_environment(known, environment, ignored, problems),
         *_given_as_flags(flags),
@@ -132,6 +132,8 @@ def load_config(
             make(section, values, path_of(name)) for name, section in known.sections.items()
         ),
         "origins": origins,
+        "plugins_file": plugins_file,
+        "bind": settled[BIND.attribute].value if BIND.attribute in settled else None,
     }
     return make(Config, values | beside)
 
@@ -179,9 +181,18 @@ def _given_in_file(
             ignored.append(IgnoredSetting(entry.key, entry.place))
 
 
+def _data_dir(environment: Mapping[str, str], flags: Mapping[str, object]) -> Path:
+    """The data directory of a node without a configuration file."""
+    setting = OWN.by_attribute[DATA_DIR_ATTRIBUTE]
+    given = flags.get(setting.flag or "") or environment.get(setting.variable)
+    return Path(str(given)) if given else Config.data_dir
+
+
 def _given_as_plugins(file: Path, problems: list[str]) -> Iterator[Given]:
-    names = ",".join(read_enabled_plugins(file, problems))
-    yield Given(OWN.by_attribute[PLUGINS_ATTRIBUTE], Layer.FILE, None, names, str(file))
+    names = read_enabled_plugins(file, problems)
+    if names is not None:
+        setting = OWN.by_attribute[PLUGINS_ATTRIBUTE]
+        yield Given(setting, Layer.FILE, None, ",".join(names), str(file))
 
 
 def _given_in_advanced(advanced: Advanced) -> Iterator[Given]:
@@ -369,10 +380,10 @@ def _values(settled: dict[str, Settled]) -> dict[str, Any]:
     values = {attribute: one.value for attribute, one in settled.items()}
     bind, port = values.pop(BIND.attribute, None), values.pop(PORT_OF_ALL.attribute, None)
     values["tcp.listeners"] = _tcp_listeners(bind, port, values.get("tcp.listeners"))
-    if PLUGIN in values.get(PLUGINS_ATTRIBUTE, ()):
-        values.setdefault("stream.listeners", PLUGIN_LISTENERS)
-    if bind is not None:
-        for attribute in ("stream.listeners", "stream.tls_listeners"):
+    for plugin, (plain, tls, usual_port) in USUAL_PORTS.items():
+        if plugin in (values.get(PLUGINS_ATTRIBUTE) or ()):
+            values.setdefault(plain, (Listener(None, usual_port),))
+        for attribute in (plain, tls) if bind is not None else ():
             listeners = values.get(attribute, ())
             values[attribute] = tuple(Listener(bind, listener.port) for listener in listeners)
     for attribute in ("management.bind", "prometheus.bind", "cluster.bind"):

@@ -118,13 +118,12 @@ class Config:
         None,
         "A file of definitions, as exported by the management API, to import at startup.",
     )
-    plugins: tuple[str, ...] = setting(
+    plugins: tuple[str, ...] | None = setting(
         "",
         PLUGINS,
-        (),
-        "RabbitMQ's plugins to enable, of those that are off otherwise: rabbitmq_stream. Without "
-        "it, those that the file `enabled_plugins` lists.",
-        default_text="none",
+        None,
+        "The plugins to enable, in place of those that the file `enabled_plugins` lists.",
+        default_text="those that have a listener",
         flag="plugins",
     )
     # The protocol
@@ -336,6 +335,10 @@ class Config:
     """The sections of installed packages, if a setting of a package was given."""
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
     """The origin of each given setting, by attribute: a line of a file, a variable."""
+    plugins_file: Path | None = field(default=None, compare=False)
+    """The file `enabled_plugins`, which need not exist; None without one."""
+    bind: str | None = None
+    """The interface that replaces the hosts of all listeners."""
 
     @property
     def is_as_rabbitmq_4(self) -> bool:

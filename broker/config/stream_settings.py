@@ -13,9 +13,6 @@ from leveret.broker.config.value_kinds import (
     whole_number,
 )
 
-PLUGIN = "rabbitmq_stream"
-"""RabbitMQ's plugin: where it is enabled, the protocol has its usual port."""
-PLUGIN_LISTENERS = (Listener(None, 5552),)
 FRAME_BYTES_MIN = 4096
 UINT32_MAX = 2**32 - 1
 
@@ -29,7 +26,7 @@ class StreamSettings:
         LISTENER,
         (),
         "An address for clients of the stream protocol: a port, on all interfaces, or host:port.",
-        default_text=f"none; 5552 with the plugin {PLUGIN}",
+        default_text="none; 5552 with the plugin rabbitmq_stream",
     )
     tls_listeners: tuple[Listener, ...] = listed_setting(
         "stream.listeners.ssl.$name",

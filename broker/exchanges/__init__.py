@@ -5,7 +5,7 @@ from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.exchanges.exchange_type import ExchangeType
 from leveret.broker.exchanges.plain_types import PLAIN_TYPES, create_from
 from leveret.broker.exchanges.plain_types import no_such_type as no_such_type
-from leveret.broker.runtime.extensions import Extensions
+from leveret.broker.plugins.extensions import Extensions
 
 EXCHANGE_TYPES: Extensions[type[ExchangeType]] = Extensions(
     PLAIN_TYPES.group, {**PLAIN_TYPES.own, DelayedMessage.name: DelayedMessage}

@@ -14,7 +14,7 @@ from leveret.broker.exchanges.modulus_hash import ModulusHash
 from leveret.broker.exchanges.random_choice import RandomChoice
 from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.exchanges.topic import Topic
-from leveret.broker.runtime.extensions import Extensions
+from leveret.broker.plugins.extensions import Extensions
 
 PLAIN_TYPES: Extensions[type[ExchangeType]] = Extensions(
     "leveret.exchange_types",

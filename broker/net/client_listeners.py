@@ -46,7 +46,10 @@ class ClientListeners:
         self._is_suspended = False
 
     def open(self, protocol: ServedProtocol) -> None:
-        """Accept the protocol's clients. Raises SettingError."""
+        """Accept the protocol's clients; while suspended, from `resume` on. Raises SettingError."""
+        if self._is_suspended:
+            self._protocols.append(protocol)
+            return
         for listener in protocol.plain:
             self._open_one(protocol, protocol.name, protocol.plain_setting, listener, None)
         for listener in protocol.tls:
@@ -75,6 +78,18 @@ class ClientListeners:
             self._certificates.watch(self._context, options)
         return self._context
 
+    def close_protocol(self, name: str) -> set[int]:
+        """Accept no more clients of a protocol; the ports that it had."""
+        ports = set()
+        for protocol in [one for one in self._protocols if one.name == name]:
+            self._protocols.remove(protocol)
+            ports |= {listener.port for listener in (*protocol.plain, *protocol.tls)}
+        for each in (name, name + TLS_SUFFIX):
+            for acceptor in self._acceptors.pop(each, ()):
+                acceptor.close()
+                ports.add(acceptor.port)
+        return ports - {0}
+
     def suspend(self) -> None:
         """Accept no new clients until `resume`; open connections are not affected."""
         if self._is_suspended:
@@ -91,14 +106,15 @@ class ClientListeners:
         if not self._is_suspended:
             return
         protocols, self._protocols = self._protocols, []
+        self._is_suspended = False
         try:
             for protocol in protocols:
                 self.open(protocol)
         except SettingError:
             self._protocols = protocols
+            self._is_suspended = True
             self.close()
             raise
-        self._is_suspended = False
 
     def close(self) -> None:
         """Stop accepting clients."""

@@ -27,6 +27,7 @@ from leveret.broker.moving.moving import Moving
 from leveret.broker.net.client_listeners import TLS_SUFFIX, ClientListeners
 from leveret.broker.net.tls import CertificateWatcher
 from leveret.broker.node.initial_declarations import initial_declarations, put_new_cluster_id
+from leveret.broker.node.running_plugins import RunningPlugins
 from leveret.broker.node.start_progress import StartProgress
 from leveret.broker.policies.parameters import GLOBAL, INTERNAL_CLUSTER_ID, NO_VHOST
 from leveret.broker.protocols.amqp091.amqp091 import AMQP, amqp091
@@ -149,8 +150,9 @@ def _checkpoint(sync: MetadataSync) -> Answer[None]:
 class Broker:
     """One broker node.
 
-    connections: the open ones. tracing: the sinks that get the trace events of each vhost. traces:
-    traces to files. links: shovels and federation. clustering: its membership; None without one.
+    connections: the open ones. plugins: those that it has enabled. tracing: the sinks that get the
+    trace events of each vhost. traces: traces to files. links: shovels and federation. clustering:
+    its membership; None without one.
     """
 
     def __init__(
@@ -204,6 +206,7 @@ class Broker:
         AlarmEvents(self.services.events, self.services.alarms)
         self.certificates = CertificateWatcher(self.services.clock)
         self.listeners = ClientListeners(config, self.certificates)
+        self.plugins = RunningPlugins(self.services, self.connections, self.listeners)
         self._accept = partial(connection_type, self.services, self.connections)
         self.tracing = Tracing(self.services.message_numbers, config.node_name)
         self.traces = Traces(self.services, self.tracing, data_dir, self.disk_limit_bytes)
@@ -253,6 +256,8 @@ class Broker:
 
     async def start(self) -> None:
         """Recover the declared objects and messages, then accept clients."""
+        # Stored objects may be of their types.
+        self.plugins.prepare()
         progress = StartProgress()
         if self._store is not None:
             self._store.open(progress.of_step("reading the log", "MB", MEGABYTE))
@@ -299,6 +304,7 @@ class Broker:
         self.listeners.open(amqp091(self.config, self._accept))
         for protocol in protocols_beside_amqp(self.services, self.connections):
             self.listeners.open(protocol)
+        await self.plugins.start()
         tls_listeners = self.listeners.of(STREAM + TLS_SUFFIX)
         address = own_address(self.config, self.listeners.of(STREAM), tls_listeners)
         self.services.client_addresses.set_own(address)
@@ -469,6 +475,7 @@ class Broker:
         for connection in tuple(self.connections):
             connection.abort()
         await self._connections_end(ABORT_SECONDS_MAX)
+        await self.plugins.stop()
         if self.clustering is not None:
             await self.clustering.stop()
         for vhost in self.services.vhosts.values():

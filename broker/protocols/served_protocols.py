@@ -1,9 +1,9 @@
-"""The protocols that a node serves beside AMQP 0-9-1: Leveret's own, and those of packages.
+"""The protocols that a node serves without a plugin, beside AMQP 0-9-1.
 
-A protocol of its own without an address to listen on is not served.
+A protocol without an address to listen on is not served.
 
 A package names in the group `leveret.protocols` a function that makes a `ServedProtocol` of the
-services of the node and the set of its open connections (docs/reference/extensions.md). It is
+services of the node and the set of its open connections (docs/reference/plugins.md). It is
 called when AMQP clients can already connect, since finding packages takes some milliseconds.
 """
 
@@ -12,16 +12,13 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from leveret.broker.net.client_listeners import ServedProtocol
-from leveret.broker.protocols.stream.stream_protocol import stream_protocol
-from leveret.broker.runtime.extensions import Extensions
+from leveret.broker.plugins.extensions import Extensions
 from leveret.broker.services.services import Services
 from leveret.broker.sessions.served_connection import ServedConnection
 
 MakeProtocol: TypeAlias = Callable[[Services, set[ServedConnection]], ServedProtocol]
 
-PROTOCOLS: Final[Extensions[MakeProtocol]] = Extensions(
-    "leveret.protocols", {"stream": stream_protocol}
-)
+PROTOCOLS: Final[Extensions[MakeProtocol]] = Extensions("leveret.protocols", {})
 
 logger = logging.getLogger("leveret.extensions")
 

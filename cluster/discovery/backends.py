@@ -12,7 +12,7 @@ from leveret.broker.config.formation_settings import (
 )
 from leveret.broker.config.setting_error import SettingError
 from leveret.broker.config.settings import Config
-from leveret.broker.runtime.extensions import Extensions
+from leveret.broker.plugins.extensions import Extensions
 from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.classic_config import ClassicConfig
 from leveret.cluster.discovery.consul import Consul

@@ -5,7 +5,7 @@ An installed package names such a module in its entry points, in the group `leve
 
 from types import ModuleType
 
-from leveret.broker.runtime.extensions import Extensions
+from leveret.broker.plugins.extensions import Extensions
 from leveret.mgmt.api import (
     acting,
     authentication,

@@ -10,7 +10,7 @@ import importlib
 import sys
 from types import ModuleType
 
-from leveret.broker.runtime.extensions import Extensions
+from leveret.broker.plugins.extensions import Extensions
 
 SUBCOMMANDS: Extensions[str | ModuleType] = Extensions(
     "leveret.subcommands",

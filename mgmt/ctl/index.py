@@ -7,7 +7,7 @@ its entry points, in the group `leveret.commands`, with the module that register
 from importlib import import_module
 from types import ModuleType
 
-from leveret.broker.runtime.extensions import Extensions
+from leveret.broker.plugins.extensions import Extensions
 from leveret.mgmt.ctl.command import COMMANDS, Command
 
 MODULES = {

@@ -38,7 +38,8 @@ class NodeFacade(DeclaredFacade):
 
     counts: of the node since its start. users, permissions, limits, policies, parameters: the
     tables of declarations; runtime_parameters: as they are stored. access: the decisions about
-    users. events: those for operators. shovels, federation, traces: their statuses, and acts.
+    users. events: those for operators. shovels, federation, traces, plugins: their statuses, and
+    acts.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -55,6 +56,7 @@ class NodeFacade(DeclaredFacade):
         self.access, self.events = services.access, services.events
         self.shovels, self.federation = broker.shovels, broker.federation
         self.traces = broker.traces
+        self.plugins = broker.plugins
 
     @property
     def name(self) -> str:

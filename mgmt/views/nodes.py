@@ -31,7 +31,7 @@ from leveret.mgmt.statistics.sampler import (
     message_row,
 )
 from leveret.mgmt.statistics.series import SampleWindow, Series, SeriesSum
-from leveret.mgmt.views.plugins import plugins
+from leveret.mgmt.views.plugins import running_plugins
 
 RETENTION = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}
 MECHANISMS = {
@@ -202,7 +202,7 @@ def node_view(node: RunningNode, window: SampleWindow | None = None) -> dict[str
         "log_files": locations(node.config),
         "db_dir": str(node.data_dir or ""),
         "config_files": [],
-        "enabled_plugins": plugins(node.config),
+        "enabled_plugins": running_plugins(node),
         "cluster_links": [],
         "metrics_gc_queue_length": dict.fromkeys(_GARBAGE_QUEUES, 0),
         "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
@@ -308,7 +308,7 @@ def status(node: RunningNode) -> dict[str, Any]:
         "log_files": locations(node.config),
         "data_directory": str(node.data_dir or ""),
         "enabled_plugin_file": "",
-        "active_plugins": plugins(node.config),
+        "active_plugins": running_plugins(node),
         "alarms": [{"alarm": f"resource_limit {name}", "node": node.name} for name in alarms],
         "tags": [],
         "memory": breakdown,

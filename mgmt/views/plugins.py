@@ -1,11 +1,14 @@
-"""The names of RabbitMQ's plugins whose functions the node has.
+"""The plugins that run in a node: those that it has enabled, and those that it always has.
 
-Nothing has to be enabled here: the functions of RabbitMQ's plugins are built in. Scripts and
-libraries ask a node for a plugin before they use it, so the node names the plugins that it
-replaces; those that depend on settings are named only if the settings enable them.
+The functions of most of RabbitMQ's plugins are built in. Scripts and libraries ask a node for a
+plugin before they use it, so the node names the plugins that it replaces; those that depend on
+settings are named only if the settings enable them.
 """
 
+from collections.abc import Iterable
+
 from leveret.broker.config import Config
+from leveret.mgmt.running_node import RunningNode
 
 BUILT_IN = (
     "rabbitmq_consistent_hash_exchange", "rabbitmq_delayed_message_exchange",
@@ -19,15 +22,18 @@ MANAGEMENT = (
 BACKENDS = ("http", "ldap", "oauth2", "cache")
 
 
-def plugins(config: Config) -> list[str]:
-    """The names, sorted."""
-    found = [*BUILT_IN]
+def running_plugins(node: RunningNode) -> list[str]:
+    """The names of a node's plugins, sorted; without a running broker those that it always has."""
+    return plugins(node.config, () if node.facade is None else node.facade.plugins.running)
+
+
+def plugins(config: Config, enabled: Iterable[str] = ()) -> list[str]:
+    """The names, sorted. enabled: those that run beside the ones that a node always has."""
+    found = [*BUILT_IN, *enabled]
     if config.management.port or config.management.tls_port:
         found += MANAGEMENT
     if config.prometheus.port:
         found.append("rabbitmq_prometheus")
-    if config.stream.listeners or config.stream.tls_listeners:
-        found.append("rabbitmq_stream")
     if config.event_exchange_vhost is not None:
         found.append("rabbitmq_event_exchange")
     if "EXTERNAL" in config.authentication.mechanisms:

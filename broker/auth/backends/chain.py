@@ -18,8 +18,8 @@ from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAtte
 from leveret.broker.config import Config
 from leveret.broker.config.authentication_settings import AuthenticationSettings
 from leveret.broker.config.setting_error import described
+from leveret.broker.plugins.extensions import Extensions
 from leveret.broker.runtime.clock import Clock
-from leveret.broker.runtime.extensions import Extensions
 
 HTTP, OAUTH2, CACHE = "http", "oauth2", "cache"
 BACKENDS = (INTERNAL, HTTP, LDAP, OAUTH2, CACHE)

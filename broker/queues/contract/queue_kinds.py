@@ -10,6 +10,7 @@ from typing import Final
 
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import Table
+from leveret.broker.plugins.extensions import Extensions
 from leveret.broker.queues.contract.arguments import (
     check_declare_arguments,
     check_queue_type,
@@ -20,7 +21,6 @@ from leveret.broker.queues.contract.queue_client import ExclusiveOwner
 from leveret.broker.queues.contract.queue_factory import QueueFactory
 from leveret.broker.queues.contract.queue_kind import CLASSIC, TYPE_ARGUMENT, QueueKind
 from leveret.broker.queues.contract.specification import QueueSpecification
-from leveret.broker.runtime.extensions import Extensions
 from leveret.broker.runtime.names import QUEUE, resource
 
 INSTALLED: Final[Extensions[Callable[[], QueueFactory]]] = Extensions("leveret.queue_kinds", {})

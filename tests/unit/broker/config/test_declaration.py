@@ -82,7 +82,8 @@ def attributes_of(settings: Any, path: str = "") -> set[str]:
 def test_every_attribute_of_the_configuration_is_declared() -> None:
     declared = {setting.attribute for setting in SETTINGS}
     assert attributes_of(Config()) - declared == {
-        "settings_without_effect", "advanced.file", "advanced.applications", "extensions", "origins"
+        "settings_without_effect", "advanced.file", "advanced.applications", "extensions",
+        "origins", "plugins_file",
     }  # fmt: skip
 
 

@@ -1,24 +1,53 @@
 """Extensions from other packages: objects of one kind by name, such as exchange types.
 
 A package lists its extensions in its entry points, in the group of the kind
-(docs/reference/extensions.md):
+(docs/reference/plugins.md):
 
     [project.entry-points."leveret.exchange_types"]
     x-first-word = "my_package.first_word:FirstWord"
+
+Such an extension is there as soon as its package is installed. A plugin that a node enables adds
+its own with `contribute`, to all tables of the group, until it is stopped.
 
 Finding entry points reads the metadata of all installed packages, which takes 5 to 30 ms. So it is
 done only once, when all names are listed or a name is looked up that Leveret does not define.
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
+Owned = tuple[str, Any]
+"""What a plugin has contributed, with the plugin's name."""
+
+_contributed: dict[str, dict[str, list[Owned]]] = defaultdict(dict)
+"""By group and name. The list has one entry for each node of the process that has the plugin."""
+
 logger = logging.getLogger("leveret.extensions")
+
+
+def contribute(group: str, name: str, extension: Any, plugin: str) -> None:
+    """Add an extension of a plugin to all tables of a group.
+
+    Raises ValueError if another plugin has contributed the name; Leveret's own take precedence.
+    """
+    there = _contributed[group].setdefault(name, [])
+    if there and there[0][0] != plugin:
+        raise ValueError(f"'{name}' of {group} is already of plugin {there[0][0]}")
+    there.append((plugin, extension))
+
+
+def withdraw(group: str, name: str) -> None:
+    """Remove what `contribute` has added."""
+    there = _contributed[group][name]
+    there.pop()
+    if not there:
+        del _contributed[group][name]
 
 
 class Extensions(Mapping[str, T], Generic[T]):
@@ -33,14 +62,19 @@ class Extensions(Mapping[str, T], Generic[T]):
         self.own = own
 
     def __getitem__(self, name: str) -> T:
-        return self.own[name] if name in self.own else self._installed[name]
+        if name in self.own:
+            return self.own[name]
+        contributed = _contributed[self.group].get(name)
+        if contributed:
+            extension: T = contributed[0][1]
+            return extension
+        return self._installed[name]
 
     def __iter__(self) -> Iterator[str]:
-        yield from self.own
-        yield from self._installed
+        yield from dict.fromkeys((*self.own, *_contributed[self.group], *self._installed))
 
     def __len__(self) -> int:
-        return len(self.own) + len(self._installed)
+        return sum(1 for _ in self)
 
     def load_installed(self) -> Mapping[str, T]:
         """The extensions of installed packages."""

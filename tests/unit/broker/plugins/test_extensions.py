@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from leveret.broker.runtime.extensions import Extensions
+from leveret.broker.plugins.extensions import Extensions
 from tests.installed_package import MODULE, install
 
 GROUP = "leveret.test_numbers"

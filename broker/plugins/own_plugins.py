@@ -1,0 +1,61 @@
+"""The plugins that are a part of Leveret, with RabbitMQ's names.
+
+Those in `BUILT_IN` are always there; enabling them changes nothing. The protocols beside AMQP 0-9-1
+are off unless they are enabled.
+"""
+
+from typing import Final
+
+from leveret import __version__
+from leveret.broker.plugins.plugin import INTERFACE, Plugin
+
+STREAM: Final = "rabbitmq_stream"
+
+
+def _own(name: str, description: str, **contributions: dict[str, str]) -> Plugin:
+    return Plugin(
+        name=name, description=description, version=__version__, interface=INTERFACE,
+        **contributions,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+BUILT_IN: Final = {
+    one.name: one
+    for one in (
+        _own("rabbitmq_auth_backend_cache", "Keeps the answers of authentication backends"),
+        _own("rabbitmq_auth_backend_http", "Logs in and authorizes by requests to a web server"),
+        _own("rabbitmq_auth_backend_ldap", "Logs in and authorizes by an LDAP server"),
+        _own("rabbitmq_auth_backend_oauth2", "Logs in and authorizes by OAuth 2.0 tokens"),
+        _own("rabbitmq_auth_mechanism_ssl", "Logs in by a certificate (EXTERNAL)"),
+        _own("rabbitmq_consistent_hash_exchange", "Exchange type x-consistent-hash"),
+        _own("rabbitmq_delayed_message_exchange", "Exchange type x-delayed-message"),
+        _own("rabbitmq_event_exchange", "Events as messages at amq.rabbitmq.event"),
+        _own("rabbitmq_federation", "Federated exchanges and queues"),
+        _own("rabbitmq_federation_management", "Management of federation"),
+        _own("rabbitmq_management", "HTTP API and web pages"),
+        _own("rabbitmq_management_agent", "Statistics for management"),
+        _own("rabbitmq_peer_discovery_consul", "Finds the nodes of a cluster with Consul"),
+        _own("rabbitmq_peer_discovery_etcd", "Finds the nodes of a cluster with etcd"),
+        _own("rabbitmq_peer_discovery_k8s", "Finds the nodes of a cluster with Kubernetes"),
+        _own("rabbitmq_prometheus", "Metrics for Prometheus"),
+        _own("rabbitmq_random_exchange", "Exchange type x-random"),
+        _own("rabbitmq_recent_history_exchange", "Exchange type x-recent-history"),
+        _own("rabbitmq_sharding", "Sharded exchanges, and exchange type x-modulus-hash"),
+        _own("rabbitmq_shovel", "Shovels"),
+        _own("rabbitmq_shovel_management", "Management of shovels"),
+        _own("rabbitmq_tracing", "Traces to files"),
+        _own("rabbitmq_web_dispatch", "The web server of management"),
+    )
+}
+
+OPTIONAL: Final = {
+    one.name: one
+    for one in (
+        _own(
+            STREAM, "RabbitMQ's stream protocol",
+            protocols={"stream": "leveret.broker.protocols.stream.stream_protocol:stream_protocol"},
+        ),
+    )
+}  # fmt: skip
+
+OWN: Final = {**BUILT_IN, **OPTIONAL}

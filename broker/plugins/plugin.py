@@ -1,0 +1,90 @@
+"""A plugin: a part of Leveret, or a package beside it, that operators switch on and off.
+
+A package names its plugin in the entry-point group `leveret.plugins`, under the plugin's name:
+
+    [project.entry-points."leveret.plugins"]
+    greeter = "my_package.plugin:PLUGIN"
+
+    PLUGIN = Plugin(
+        name="greeter", description="Greets clients", version="1.0", interface=1,
+        exchange_types={"x-first-word": "my_package.first_word:FirstWord"},
+    )
+
+What a plugin contributes is described by the fields of `Plugin`; docs/reference/plugins.md has an
+example of each. A contribution is an object, or names one as `module:name`, so that the module is
+imported only where it is used: naming costs nothing in a node that does not enable the plugin, and
+in commands.
+
+`INTERFACE` is the version of this interface: of the fields here, and of the types that they refer
+to. It changes when a plugin that was made for an earlier one would no longer work.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Final, Protocol
+
+INTERFACE: Final = 1
+GROUP: Final = "leveret.plugins"
+"""The group of entry points of packages with plugins."""
+
+Contributions = Mapping[str, Any]
+"""What a plugin adds, by name: objects, or `module:name` for an object in a module."""
+
+
+class PluginNode(Protocol):
+    """The node, as a plugin's own code sees it.
+
+    name: the node's. config: its settings; `config.extension(Section)` has those of the plugin.
+    services: what all connections share (`leveret.broker.services.services.Services`).
+    """
+
+    name: str
+    config: Any
+    services: Any
+
+    def run(self, work: Any, name: str = "") -> Any:
+        """Run a coroutine as a task of the plugin, which is cancelled when the plugin stops.
+
+        An error that it raises is logged with the plugin's name. Returns the `asyncio.Task`.
+        """
+
+
+Step = Callable[[PluginNode], Awaitable[None] | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugin:
+    """A plugin. interface: the `INTERFACE` that it was written for. requires: other plugins, which
+    are enabled with it and start before it.
+
+    exchange_types: classes below `ExchangeType`, by the type in `exchange.declare`.
+    queue_kinds: functions that make a `QueueFactory`, by the kind in `x-queue-type`.
+    protocols: functions of the services and the set of the node's connections that make a
+    `ServedProtocol`, by any name.
+    start, stop: called with the node when all contributions are in place, and before they are
+    removed; they may be coroutine functions.
+    """
+
+    name: str
+    description: str
+    version: str
+    interface: int
+    requires: tuple[str, ...] = ()
+    exchange_types: Contributions = field(default_factory=dict)
+    queue_kinds: Contributions = field(default_factory=dict)
+    protocols: Contributions = field(default_factory=dict)
+    start: Step | str | None = None
+    stop: Step | str | None = None
+
+    def __repr__(self) -> str:
+        return f"plugin {self.name}"
+
+
+def loaded(contribution: Any) -> Any:
+    """The object of a contribution. Raises what its module raises."""
+    if not isinstance(contribution, str):
+        return contribution
+    module, _, name = contribution.partition(":")
+    imported = import_module(module)
+    return getattr(imported, name) if name else imported
