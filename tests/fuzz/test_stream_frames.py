@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from leveret.broker.protocols.ending import CLOSING
 from leveret.broker.protocols.stream import codes
-from leveret.broker.protocols.stream.incoming import CLOSING
 from tests.protocol.stream_peer import (
     TURNS,
     StreamNode,

@@ -7,7 +7,7 @@ from pamqp import commands
 
 from leveret.broker.amqp.content import header_frame
 from leveret.broker.amqp.frames import BODY, METHOD, encode_frame
-from leveret.broker.protocols.amqp091.connection.closing import GONE
+from leveret.broker.protocols.ending import GONE
 from tests.protocol.raw_client import (
     RawClient,
     connection_count,

@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
+from leveret.broker.net.socket_output import OUTPUT_BYTES_MAX
 from leveret.broker.protocols.stream import codes
-from leveret.broker.protocols.stream.output import OUTPUT_BYTES_MAX
 from leveret.broker.protocols.stream.subscriptions import (
     BYTES_AT_ONCE,
     CREDIT_MAX,

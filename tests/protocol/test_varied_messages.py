@@ -114,7 +114,7 @@ async def test_what_comes_before_malformed_properties_is_published():
         client.send(bytes(broken) + publish_bytes(1, "q", b"3"))
         await all_read(node, client)
         assert [message.body for message in messages_in(queue)] == [b"0", b"1"]
-        assert client.connection.closing.has_begun
+        assert client.connection.ending.has_begun
 
 
 async def test_what_comes_before_a_message_that_is_refused_is_published():

@@ -13,6 +13,8 @@ from typing import Final, Protocol
 
 from leveret.broker.amqp.errors import Fault, internal_error
 from leveret.broker.net.reading import Reading
+from leveret.broker.net.socket_input import SocketInput
+from leveret.broker.protocols.ending import GONE, HANDSHAKE, RUNNING
 from leveret.broker.protocols.stream import codes, responses
 from leveret.broker.protocols.stream.commands import REFUSED_BODIES, StreamCommands
 from leveret.broker.protocols.stream.frame_input import FrameInput, FrameTooLarge
@@ -34,18 +36,19 @@ from leveret.storage.metadata.metadata import MetadataError
 
 INITIAL_FRAME_BYTES_MAX: Final = 64 * 1024
 """The largest frame of a client that is not logged in: there is room for a token."""
-HANDSHAKE, RUNNING, CLOSING, GONE = "handshake", "running", "closing", "gone"
-"""The states of a connection. CLOSING: close was sent. GONE: the socket is about to close."""
 _PUBLISHES: Final = (struct.pack(">HH", codes.PUBLISH, 1), struct.pack(">HH", codes.PUBLISH, 2))
 
 logger = logging.getLogger("leveret.connection")
 
 
 class IncomingConnection(ServingConnection, LoginConnection, Protocol):
-    """The connection whose frames are handled. state: see above."""
+    """The connection whose frames are handled."""
 
-    state: str
     reading: Reading
+
+    @property
+    def state(self) -> str:
+        """One of the states in protocols/ending.py."""
 
     def handle_input(self) -> None:
         """Call `Incoming.handle`."""
@@ -54,12 +57,12 @@ class IncomingConnection(ServingConnection, LoginConnection, Protocol):
         """Close the socket after all output is sent."""
 
 
-class Incoming:
+class Incoming(SocketInput):
     """The input of one connection, and the parts that handle it."""
 
     def __init__(self, connection: IncomingConnection) -> None:
+        super().__init__(connection.services.turns, connection)
         self._connection = connection
-        self._turns = connection.services.turns
         self._frames = FrameInput(INITIAL_FRAME_BYTES_MAX)
         self._operation: PendingOperation | None = None
         self._is_paused = False
@@ -87,8 +90,8 @@ class Incoming:
 
     # Frames
 
-    def add(self, data: bytes) -> None:
-        """Handle bytes that were read."""
+    def take(self, data: bytes) -> None:
+        """Handle the bytes of one read."""
         if self._connection.state is not GONE:
             self._frames.add(data)
             self.handle()

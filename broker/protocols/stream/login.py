@@ -84,13 +84,16 @@ class LoginConnection(Protocol):
     def tune(self, frame_bytes_max: int, heartbeat_s: int) -> None:
         """The limits that the client has chosen. 0: none."""
 
+    def check_node_limits(self) -> None:
+        """Raise 530 if the node's connection limit is reached."""
+
     def check_limits(self, user: Identity, vhost: str) -> None:
-        """Raise 530 if a limit of connections is reached."""
+        """Raise 530 if the connection limit of the vhost or of the user is reached."""
 
     def open(self, user: Identity, vhost: VirtualHost) -> Properties:
         """The handshake is complete. Returns what the client is told."""
 
-    def renewed(self, user: Identity) -> None:
+    def renew(self, user: Identity) -> None:
         """The user has another secret."""
 
 
@@ -231,6 +234,7 @@ class Login:
             if vhost.is_deleted:
                 # Deleted while a backend was checking.
                 raise not_allowed(f"vhost {name} not found")
+            connection.check_node_limits()
             connection.check_limits(user, name)
         except Fault as fault:
             logger.error("%s: %s", connection.name, fault.explanation)
@@ -257,7 +261,7 @@ class Login:
         if identity is None:
             self._refuse_later(correlation, codes.AUTHENTICATION_FAILURE)
             return
-        connection.renewed(identity)
+        connection.renew(identity)
         self._answer(codes.SASL_AUTHENTICATE, correlation, codes.OK)
 
     # Answers

@@ -6,61 +6,47 @@ unsettled messages requeued before channel.close is sent.
 """
 
 import logging
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from mypy_extensions import mypyc_attr
 from pamqp import base, commands
 
-from leveret.broker.amqp.content import Piece, content_frames, deliver_prefix, pack_tag
+from leveret.broker.amqp.content import content_frames, deliver_prefix, pack_tag
 from leveret.broker.amqp.content_assembler import ContentAssembler
 from leveret.broker.amqp.content_runs import content_run, get_ok, returned
 from leveret.broker.amqp.errors import ChannelFault
-from leveret.broker.amqp.field_table import Table, encode_short_string
+from leveret.broker.amqp.field_table import encode_short_string
 from leveret.broker.amqp.frames import settlement_frame
 from leveret.broker.amqp.methods import method_frame
+from leveret.broker.net.socket_output import SocketOutput
+from leveret.broker.protocols.socket_connection import SocketConnection
 from leveret.broker.runtime.pending import Answer, PendingOperation
-from leveret.broker.runtime.turns import Flushable
 from leveret.broker.services.services import Services
 from leveret.broker.sessions.session import Session
-from leveret.broker.sessions.session_connection import SessionConnection
 from leveret.storage.messages.message import Message
 
 logger = logging.getLogger("leveret.channel")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class ConnectionOutput(Flushable):
+class ConnectionOutput(SocketOutput):
     """The output of the channels of one connection.
 
-    pieces: the output gathered in this round. This is a class because compiled code looks up the
-    attributes of a Protocol by name: a dozen for a message that arrives alone.
+    This is a class because compiled code looks up the attributes of a Protocol by name: a dozen for
+    a message that arrives alone.
     """
 
-    __slots__ = ("frame_bytes_max", "pieces", "services")
+    __slots__ = ("frame_bytes_max", "services")
 
     def __init__(self, services: Services, frame_bytes_max: int) -> None:
-        super().__init__()
+        super().__init__(services.turns, services.clock)
         self.services = services
         self.frame_bytes_max = frame_bytes_max
-        self.pieces: list[Piece] = []
 
     def send(self, channel: int, method: type[base.Frame], **arguments: Any) -> None:
         """Send a method on a channel, or on the connection itself (0)."""
         self.pieces.append(method_frame(channel, method, **arguments))
         self.flush_later()
-
-    @property
-    def is_congested(self) -> bool:
-        """Whether the client reads too slowly; it gets no deliveries until it has caught up."""
-        return False
-
-    def gathered(self, content_bytes: int) -> None:
-        """Contents of about this many bytes were added to `pieces`: write them with the rest
-        at the end of the round.
-        """
-
-    def flush_later(self) -> None:
-        """Write the gathered output at the end of the round."""
 
     def confirm_later(self, channel: "Channel") -> None:
         """Send the channel's confirms at the end of the round."""
@@ -79,16 +65,14 @@ class RepliesAwaitingSync(Protocol):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class ChannelConnection(SessionConnection):
-    """A connection, as its channels see it. client_properties: announced at login."""
+class ChannelConnection(SocketConnection):
+    """A connection, as its channels see it."""
 
-    __slots__ = ("client_properties", "output")
+    __slots__ = ()
 
-    output: ConnectionOutput
-
-    def __init__(self, services: Services) -> None:
-        super().__init__(services)
-        self.client_properties: Table = {}
+    def send(self, channel: int, method: type[base.Frame], **arguments: Any) -> None:
+        """Send a method on a channel, or on the connection itself (0)."""
+        cast(ConnectionOutput, self.output).send(channel, method, **arguments)
 
     def has_capability(self, name: str) -> bool:
         """Whether the client announced this capability at login."""
@@ -111,7 +95,7 @@ class Channel(Session):
 
     def __init__(self, connection: ChannelConnection, number: int) -> None:
         super().__init__(connection, number)
-        self.output = connection.output
+        self.output = cast(ConnectionOutput, connection.output)
         self.is_closing = False
         self.takes_methods = True
         self.operation: PendingOperation | None = None

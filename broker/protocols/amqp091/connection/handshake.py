@@ -5,11 +5,11 @@ Pure: computes what the server announces and checks what the client answers. Sou
 """
 
 import platform
-from typing import NamedTuple
 
 from leveret import __version__
 from leveret.broker.amqp.errors import not_allowed
 from leveret.broker.amqp.field_table import Table
+from leveret.broker.protocols.tuning import Tuning
 
 PRODUCT = "RabbitMQ"
 COMPATIBLE_VERSION = "3.12.14"
@@ -58,14 +58,6 @@ def server_properties(cluster_name: str, compat: str = "3.12") -> Table:
         "product": ("S", PRODUCT),
         "version": ("S", COMPATIBLE_VERSIONS[compat]),
     }
-
-
-class Tuning(NamedTuple):
-    """The limits of a connection. 0: no limit, or no heartbeat."""
-
-    channel_max: int
-    frame_bytes_max: int
-    heartbeat_s: int
 
 
 def check_tuning(offered: Tuning, chosen: Tuning, frame_bytes_min: int = FRAME_BYTES_MIN) -> None:

@@ -42,17 +42,12 @@ from leveret.broker.protocols.amqp091.channel import dispatch
 from leveret.broker.protocols.amqp091.channel.channel import Channel
 from leveret.broker.protocols.amqp091.channel.publish_arguments import target_of
 from leveret.broker.protocols.amqp091.channel.publish_runs import Runs
-from leveret.broker.protocols.amqp091.connection.closing import (
-    CLOSED,
-    GONE,
-    HANDSHAKE,
-    RUNNING,
-    Closing,
-)
+from leveret.broker.protocols.amqp091.connection.closing import Closing
 from leveret.broker.protocols.amqp091.connection.held import FRAME_COST_BYTES
 from leveret.broker.protocols.amqp091.connection.open_channels import OpenChannels
 from leveret.broker.protocols.amqp091.connection.output import Output
 from leveret.broker.protocols.amqp091.connection.pending_methods import PendingMethods
+from leveret.broker.protocols.ending import CLOSING, GONE, HANDSHAKE, RUNNING
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.pending import Steps
@@ -86,7 +81,7 @@ class Receiver(Protocol):
     """
 
     services: Services
-    closing: Closing
+    ending: Closing
     output: Output
     reading: Reading
     open_channels: OpenChannels
@@ -117,7 +112,7 @@ class Incoming(FrameSink):
         self._services = connection.services
         self._flow = connection.services.flow
         self._turns = connection.services.turns
-        self._closing = connection.closing
+        self._closing = connection.ending
         self._reading = connection.reading
         self._open_channels = connection.open_channels
         self._channels = connection.open_channels.by_number
@@ -128,7 +123,7 @@ class Incoming(FrameSink):
         self._acked: list[Entry] = []
         self._acked_queue: QueueClient | None = None
         self._pending = PendingMethods(
-            connection.services, connection.closing, connection.output, connection.reading,
+            connection.services, connection.ending, connection.output, connection.reading,
             self._channels, self.handle, self._set_at_work,
         )  # fmt: skip
         self.steps = InputSteps(self._turns, self._reading, self._handle)
@@ -414,7 +409,7 @@ class Incoming(FrameSink):
         ):
             return
         if not is_known_frame(kind, payload):
-            if state is not CLOSED:
+            if state is not CLOSING:
                 raise frame_error(f"type {kind}, {format_snippet(payload)}: unknown_frame")
         elif channel == 0:
             self._on_connection_frame(kind, payload)
@@ -434,7 +429,7 @@ class Incoming(FrameSink):
             method = decode_method(payload)
             self._method_at_work = method.index
             self._connection.handle_method(method)
-        elif kind != HEARTBEAT and self._closing.state is not CLOSED:
+        elif kind != HEARTBEAT and self._closing.state is not CLOSING:
             raise unexpected_frame(f"type {kind}, {format_snippet(payload)}")
 
     def _on_channel_frame(self, kind: int, number: int, payload: bytes) -> None:

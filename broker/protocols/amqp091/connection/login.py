@@ -29,11 +29,11 @@ from leveret.broker.protocols.amqp091.connection.handshake import (
     LOCALES,
     MECHANISMS,
     PLAIN_MECHANISM,
-    Tuning,
     check_tuning,
     server_properties,
 )
 from leveret.broker.protocols.amqp091.connection.output import Output
+from leveret.broker.protocols.tuning import Tuning
 from leveret.broker.services.services import Services
 from leveret.broker.vhost.virtual_host import VirtualHost
 

@@ -17,7 +17,7 @@ from leveret.broker.amqp.frames import METHOD
 from leveret.broker.events.channel_events import channel_created
 from leveret.broker.net import connection_limits as limits
 from leveret.broker.protocols.amqp091.channel.channel import Channel, ChannelConnection
-from leveret.broker.protocols.amqp091.connection.closing import HANDSHAKE, RUNNING
+from leveret.broker.protocols.ending import HANDSHAKE, RUNNING
 from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.sessions.session import CANCEL_WORK
@@ -76,7 +76,7 @@ class OpenChannels:
     def require(self, number: int, state: str) -> None:
         """Raise the connection error for a method on a channel that is not open.
 
-        state: the connection's (closing.py).
+        state: the connection's (protocols/ending.py).
         """
         if state is HANDSHAKE:
             raise unexpected_frame(f"type {METHOD} on channel {number} before connection.open")
@@ -100,7 +100,7 @@ class OpenChannels:
         if isinstance(method, commands.Channel.CloseOk):
             del self.by_number[channel.number]
         elif isinstance(method, commands.Channel.Close):
-            self._holder().output.send(channel.number, commands.Channel.CloseOk)
+            self._holder().send(channel.number, commands.Channel.CloseOk)
 
     def resume_consumers(self) -> None:
         """The output is no longer congested: queues may deliver to the consumers again."""

@@ -1,101 +1,36 @@
-"""A connection's output: buffered during a round of turns and written at its end.
-
-Small pieces are joined into one write; large ones are not copied. If the client does not read, the
-output is congested and its consumers get no messages until the socket's buffer has drained, so the
-buffered output is bounded.
+"""A connection's output: frames of channels, and the confirms that are due with them.
 
 Consumers and channels append to `pieces` directly, and report the size for a run of deliveries
 (`gathered`).
 """
 
-import asyncio
 from collections.abc import Callable
-from typing import Final
 
 from leveret.broker.amqp.frames import HEARTBEAT_FRAME
-from leveret.broker.net.progress_watch import ProgressWatch
 from leveret.broker.protocols.amqp091.channel.channel import Channel, ConnectionOutput
 from leveret.broker.services.services import Services
 
-LARGE_PIECE_BYTES: Final = 4 * 1024
-"""Output whose pieces are this large on average is not joined: copying costs more than writev."""
-OUTPUT_BYTES_MAX: Final = 1024 * 1024
-"""Output gathered for one connection in one round; more waits for the next round."""
-WRITE_BUFFER_HIGH_BYTES = 256 * 1024
-WRITE_BUFFER_LOW_BYTES = 64 * 1024
-"""Congestion starts at the high mark and ends at the low one, which keeps the socket busy."""
-
 
 class Output(ConnectionOutput):
-    """The output of one connection.
+    """The output of one connection."""
 
-    bytes_out, writes: totals. is_dirty: a flush is due at the end of this round
-    (broker/runtime/turns.py). caught_up: called when the output is no longer congested. stuck:
-    called when the client has read nothing for `PROGRESS_MS_MAX`.
-    """
-
-    __slots__ = (
-        "_confirming",
-        "_is_over",
-        "_is_write_paused",
-        "_transport",
-        "_turns",
-        "_watch",
-        "bytes_out",
-        "caught_up",
-        "gathered_bytes",
-        "stuck",
-        "writes",
-    )  # fmt: skip
+    __slots__ = ("_confirming",)
 
     def __init__(self, services: Services, caught_up: Callable[[], object]) -> None:
         """caught_up: called when the output is no longer congested."""
         super().__init__(services, services.config.initial_frame_max_bytes)
-        self._turns = services.turns
-        self.gathered_bytes = 0
-        self._confirming: list[Channel] = []
-        self._is_over = False
-        self.bytes_out = self.writes = 0
         self.caught_up = caught_up
-        self.stuck: Callable[[], object] = _no_listener
-        self._watch = ProgressWatch(services.clock)
-        self._is_write_paused = False
-        self._transport: asyncio.Transport | None = None
-
-    def connect(self, transport: asyncio.Transport) -> None:
-        """Write to this socket."""
-        self._transport = transport
-        transport.set_write_buffer_limits(WRITE_BUFFER_HIGH_BYTES, WRITE_BUFFER_LOW_BYTES)
+        self._confirming: list[Channel] = []
 
     def disconnect(self) -> None:
         """The socket is closed: discard all later output."""
-        self._transport = None
+        super().disconnect()
         self._confirming = []
-        self.caught_up = self.stuck = _no_listener
-        self._watch.end()
 
     def send_heartbeat(self) -> None:
         """Send a heartbeat frame."""
         self.pieces.append(HEARTBEAT_FRAME)
         self.flush_later()
-
-    def flush_later(self) -> None:
-        """Schedule a flush for the end of the round."""
-        if not self.is_dirty:
-            self._turns.flush_later(self)
-
-    @property
-    def is_congested(self) -> bool:
-        """The client does not keep up."""
-        return self._is_over or self._is_write_paused
-
-    def gathered(self, content_bytes: int) -> None:
-        """Contents of about this many bytes were added: flush at the end of the round."""
-        self.gathered_bytes += content_bytes
-        if self.gathered_bytes > OUTPUT_BYTES_MAX:
-            self._is_over = True
-        if not self.is_dirty:
-            self._turns.flush_later(self)
 
     def confirm_later(self, channel: Channel) -> None:
         """The channel has confirms to send at the end of the round."""
@@ -103,49 +38,9 @@ class Output(ConnectionOutput):
         self.flush_later()
 
     def flush(self) -> None:
-        """Write the buffered pieces."""
+        """Write the buffered pieces, and the confirms."""
         if self._confirming and not self.services.holds_confirms:
             confirming, self._confirming = self._confirming, []
             for channel in confirming:
                 channel.send_confirms()
-        pieces, self.pieces = self.pieces, []
-        gathered_bytes, self.gathered_bytes = self.gathered_bytes, 0
-        transport = self._transport
-        if transport is None or not pieces:
-            return
-        self.writes += 1
-        if len(pieces) == 1:
-            transport.write(pieces[0])
-            self.bytes_out += len(pieces[0])
-        elif gathered_bytes > LARGE_PIECE_BYTES * len(pieces):
-            transport.writelines(pieces)
-            self.bytes_out += sum(map(len, pieces))
-        else:
-            data = b"".join(pieces)
-            transport.write(data)
-            self.bytes_out += len(data)
-        if self._is_over and not self._is_write_paused:
-            self._is_over = False
-            self.caught_up()
-
-    def pause(self) -> None:
-        """The socket's buffer is full: the output is congested."""
-        self._is_write_paused = True
-        self._watch.begin(self)
-
-    def resume(self) -> None:
-        """The socket's buffer has drained: the output is no longer congested."""
-        self._is_write_paused = self._is_over = False
-        self._watch.end()
-        self.caught_up()
-
-    # A client that does not read
-
-    def sent_bytes(self) -> int:
-        """The bytes that the system has accepted."""
-        unsent_bytes = 0 if self._transport is None else self._transport.get_write_buffer_size()
-        return self.bytes_out - unsent_bytes
-
-
-def _no_listener() -> None:
-    """The output has no connection yet, or no longer has one."""
+        super().flush()

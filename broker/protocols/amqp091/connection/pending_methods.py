@@ -13,10 +13,11 @@ from typing import Any
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.net.reading import Reading
 from leveret.broker.protocols.amqp091.channel.channel import Channel
-from leveret.broker.protocols.amqp091.connection.closing import HANDSHAKE, Closing
+from leveret.broker.protocols.amqp091.connection.closing import Closing
 from leveret.broker.protocols.amqp091.connection.held import HeldChannels
 from leveret.broker.protocols.amqp091.connection.output import Output
 from leveret.broker.protocols.amqp091.connection.unsynced_replies import UnsyncedReplies
+from leveret.broker.protocols.ending import HANDSHAKE
 from leveret.broker.runtime.pending import Answer, Steps, begin
 from leveret.broker.runtime.turns import NextTurn
 from leveret.broker.services.services import Services

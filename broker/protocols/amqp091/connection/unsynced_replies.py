@@ -160,6 +160,9 @@ class OutputBehindReplies(ConnectionOutput):
         self._waiting[-1].content_bytes += content_bytes
         self._all.gathered(content_bytes)
 
+    def flush_later(self) -> None:
+        """Do nothing: what is gathered is passed on with the reply."""
+
     def confirm_later(self, channel: Channel) -> None:
         """Have confirms sent to this output at the end of the round."""
         self._output.confirm_later(channel)

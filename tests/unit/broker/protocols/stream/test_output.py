@@ -8,7 +8,8 @@ from inspect import signature
 import pytest
 import uvloop
 
-from leveret.broker.protocols.stream.output import OUTPUT_BYTES_MAX, Output
+from leveret.broker.net.socket_output import OUTPUT_BYTES_MAX
+from leveret.broker.protocols.stream.output import Output
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.storage.disk.disk import Disk, StoreError
 from leveret.storage.disk.file_parts import FilePart, open_kept
@@ -58,7 +59,7 @@ class Rig:
         )
         self.output.caught_up = self._catch_up
         self.output.failed = self.errors.append
-        self.output.connect(self.transport, self.transport.get_extra_info("socket").fileno())
+        self.output.connect(self.transport)
 
     def _catch_up(self):
         self.caught_up += 1
@@ -92,15 +93,15 @@ async def connected(directory):
 async def test_bytes_and_parts_are_sent_in_order(tmp_path):
     async with connected(tmp_path) as rig:
         output = rig.output
-        output.send(b"before ")
-        output.send(b"the part ")
+        output.write(b"before ")
+        output.write(b"the part ")
         output.send_part(rig.part(100, 50))
-        output.send(b" after")
+        output.write(b" after")
         output.flush()
-        output.send(b" and later")
+        output.write(b" and later")
         output.send_part(rig.part(0, 3))
         output.flush()
-        output.send(b" the end")
+        output.write(b" the end")
         output.flush()
         expected = b"before the part " + DATA[100:150] + b" after and later\0\1\2 the end"
         assert await rig.received(len(expected)) == expected
@@ -110,7 +111,7 @@ async def test_bytes_and_parts_are_sent_in_order(tmp_path):
 async def test_parts_wait_for_the_transport(tmp_path):
     async with connected(tmp_path) as rig:
         output = rig.output
-        output.send(DATA)
+        output.write(DATA)
         output.flush()
         output.send_part(rig.part(0, 1000))
         output.flush()
@@ -124,7 +125,7 @@ async def test_a_client_that_does_not_read_makes_it_congested(tmp_path):
     async with connected(tmp_path) as rig:
         output, count = rig.output, 0
         while not output.is_congested:
-            output.send(b"%09d" % count)
+            output.write(b"%09d" % count)
             output.send_part(rig.part(0, len(DATA)))
             output.flush()
             count += 1
@@ -141,9 +142,9 @@ async def test_a_part_that_is_not_in_memory_is_awaited(tmp_path):
         rig.reads.worker = rig.worker
         rig.disk.is_cached = lambda *_: False
         output = rig.output
-        output.send(b"head")
+        output.write(b"head")
         output.send_part(rig.part(0, 10))
-        output.send(b"tail")
+        output.write(b"tail")
         output.flush()
         assert output.is_congested
         assert await rig.received(4) == b"head"

@@ -3,17 +3,10 @@
 import pytest
 
 from leveret.broker.amqp.errors import frame_error
-from leveret.broker.protocols.amqp091.connection.closing import (
-    CLOSE_TIMEOUT_MS,
-    CLOSED,
-    GONE,
-    HANDSHAKE,
-    RUNNING,
-    SILENT_CLOSE_MS,
-    Closing,
-)
-from leveret.broker.protocols.amqp091.connection.handshake import Tuning
+from leveret.broker.protocols.amqp091.connection.closing import SILENT_CLOSE_MS, Closing
 from leveret.broker.protocols.amqp091.connection.output import Output
+from leveret.broker.protocols.ending import CLOSE_TIMEOUT_MS, CLOSING, GONE, HANDSHAKE, RUNNING
+from leveret.broker.protocols.tuning import Tuning
 from tests.unit.broker.net.fakes import Socket, make_services
 
 HANDSHAKE_MS = 10_000
@@ -75,7 +68,7 @@ def test_an_open_connection_has_all_the_time_there_is(closing, services, socket)
 def test_after_an_error_the_client_has_a_heartbeat_to_answer(closing, connection, services, socket):
     closing.open()
     closing.fail(frame_error("bad"))
-    assert (closing.state, connection.is_released) == (CLOSED, True)
+    assert (closing.state, connection.is_released) == (CLOSING, True)
     assert len(connection.output.pieces) == 1
     services.clock.advance(HEARTBEAT_S - 0.001)
     assert not socket.ended

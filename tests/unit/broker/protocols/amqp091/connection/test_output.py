@@ -4,11 +4,8 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.net.progress_watch import PROGRESS_MS_MAX
-from leveret.broker.protocols.amqp091.connection.output import (
-    LARGE_PIECE_BYTES,
-    OUTPUT_BYTES_MAX,
-    Output,
-)
+from leveret.broker.net.socket_output import LARGE_PIECE_BYTES, OUTPUT_BYTES_MAX
+from leveret.broker.protocols.amqp091.connection.output import Output
 from tests.unit.broker.net.fakes import Socket, make_services
 
 

@@ -1,17 +1,12 @@
-"""The bytes from one connection's socket: counted, measured, and passed to the frame scanner.
-
-The transport calls `SocketInput.receive` directly, as the protocol's `data_received`. A connection
-itself cannot be compiled, because it has weak references; its input is compiled, since a program
-that sends one message at a time causes a read for each.
-"""
+"""The bytes from one connection's socket, passed to the handshake and then to the frame scanner."""
 
 from functools import partial
 from typing import Final, Protocol
 
 from leveret.broker.amqp.frames import FrameScanner
 from leveret.broker.net.reading import BIG_READ_BYTES, Reading
+from leveret.broker.net.socket_input import SocketInput
 from leveret.broker.protocols.amqp091.connection.incoming import Incoming
-from leveret.broker.runtime.loop_watch import NOTED_SECONDS
 from leveret.broker.runtime.turns import Turns
 
 SMALL_READ_BYTES_MAX: Final = 16 * 1024
@@ -31,13 +26,10 @@ class Greeting(Protocol):
         """Returns the bytes after the header."""
 
 
-class SocketInput:
-    """The bytes that one connection receives. bytes_in, reads: totals."""
+class ScannerInput(SocketInput):
+    """The bytes that one connection receives."""
 
-    __slots__ = (
-        "_connection", "_greeting", "_id", "_incoming", "_reading", "_scan", "_scanner", "_turns",
-        "bytes_in", "reads",
-    )  # fmt: skip
+    __slots__ = ("_greeting", "_id", "_incoming", "_reading", "_scan", "_scanner")
 
     def __init__(
         self,
@@ -49,35 +41,25 @@ class SocketInput:
         connection: object,
     ) -> None:
         """connection: named as the cause of a turn that takes long."""
-        self._turns = turns
+        super().__init__(turns, connection)
         # A reference would keep a closed connection alive.
         self._id = id(self)
         self._incoming = incoming
         self._scanner = scanner
         self._scan = scanner.scan
         self._reading = reading
-        self._connection = connection
         self._greeting: Greeting | None = greeting
-        self.bytes_in = self.reads = 0
 
-    def receive(self, data: bytes) -> None:
-        """Process bytes from the socket."""
-        turns = self._turns
-        started = turns.begin_read()
+    def take(self, data: bytes) -> None:
+        """Handle the bytes of one read."""
         size = len(data)
-        self.bytes_in += size
-        self.reads += 1
-        try:
-            if self._greeting is not None:
-                data = self._greet(self._greeting, data)
-            if data:
-                self._pass_on(data)
-            if size <= SMALL_READ_BYTES_MAX and self._incoming.is_publishing:
-                turns.small_publisher, turns.small_publish_at = self._id, turns.rounds
-        finally:
-            elapsed = turns.end_read(started, size)
-            if elapsed > NOTED_SECONDS:
-                turns.watch.note(elapsed, str(self._connection))
+        if self._greeting is not None:
+            data = self._greet(self._greeting, data)
+        if data:
+            self._pass_on(data)
+        if size <= SMALL_READ_BYTES_MAX and self._incoming.is_publishing:
+            turns = self._turns
+            turns.small_publisher, turns.small_publish_at = self._id, turns.rounds
 
     def _greet(self, greeting: Greeting, data: bytes) -> bytes:
         rest = greeting.read_protocol_header(data)
