@@ -95,6 +95,7 @@ SECTIONS = {
     "management": "Management",
     "prometheus": "Metrics",
     "stream": "The stream protocol",
+    "retained": "Retained messages of MQTT",
     "log": "Log",
     "tracing": "Traces",
     "cluster": "Links between nodes",

@@ -35,6 +35,7 @@ from leveret.broker.config.management_settings import ManagementSettings, Promet
 from leveret.broker.config.oauth2_settings import OAuth2Settings
 from leveret.broker.config.plugins import PLUGINS
 from leveret.broker.config.resource_settings import DiskSettings, MemorySettings
+from leveret.broker.config.retained_settings import RetainedSettings
 from leveret.broker.config.stream_settings import StreamSettings
 from leveret.broker.config.tcp_settings import TcpSettings
 from leveret.broker.config.tls_settings import TlsSettings
@@ -324,6 +325,7 @@ class Config:
     management: ManagementSettings = section(ManagementSettings)
     prometheus: PrometheusSettings = section(PrometheusSettings)
     stream: StreamSettings = section(StreamSettings)
+    retained: RetainedSettings = section(RetainedSettings)
     log: LogSettings = section(LogSettings)
     tracing: TracingSettings = section(TracingSettings)
     cluster: ClusterSettings = section(ClusterSettings)

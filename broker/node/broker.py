@@ -7,7 +7,7 @@ one inside a test.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -42,6 +42,8 @@ from leveret.broker.registry.registry import Registry
 from leveret.broker.resources.alarms import DISK
 from leveret.broker.resources.disk_monitor import DiskMonitor, disk_limit_bytes, free_bytes
 from leveret.broker.resources.memory_monitor import MemoryMonitor
+from leveret.broker.retained.retained_messages import FORGET_AFTER_MS
+from leveret.broker.retained.retained_work import WorkInThread
 from leveret.broker.runtime.clock import Clock, Timer
 from leveret.broker.runtime.loop_watch import LoopWatch
 from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource
@@ -62,6 +64,8 @@ from leveret.storage.disk.disk import Disk
 from leveret.storage.metadata.metadata import Metadata, NoMetadata
 from leveret.storage.metadata.metadata_rows import Definitions
 from leveret.storage.metadata.metadata_sync import MetadataSync
+from leveret.storage.retained.retained_file import RETAINED_FILE
+from leveret.storage.retained.retained_transaction import Limits
 from leveret.storage.store.store import Store
 
 CONSUMER_TIMEOUT_CHECK_MS = 60_000
@@ -195,6 +199,7 @@ class Broker:
             self.services.vhosts, config.node_name, self.services.declarations.submit, clock, turns
         )
         self.services.registry.policing.exchange_changed = self._shards.exchange_changed
+        self._has_retained: Callable[[], bool] = lambda: False
         self._store: Store | None = None
         self.monitors: list[MemoryMonitor | DiskMonitor] = []
         if data_dir is not None:
@@ -209,6 +214,7 @@ class Broker:
         self.plugins = RunningPlugins(self.services, self.connections, self.listeners)
         self._accept = partial(connection_type, self.services, self.connections)
         self.tracing = Tracing(self.services.message_numbers, config.node_name)
+        self._prepare_retained(data_dir)
         self.traces = Traces(self.services, self.tracing, data_dir, self.disk_limit_bytes)
         self.links = Moving(self.services, self._accept, lambda: self.cluster_name)
         self.shovels, self.federation = self.links.shovels, self.links.federation
@@ -239,6 +245,16 @@ class Broker:
         store.failed = self._store_failed
         return store
 
+    def _prepare_retained(self, data_dir: Path | None) -> None:
+        retained, settings = self.services.retained, self.config.retained
+        retained.finds_wildcards = settings.finds_wildcards
+        retained.limits = Limits(settings.messages_max, settings.bytes_max)
+        retained.call_soon = self.services.turns.before_flush
+        if data_dir is not None:
+            loop, path = asyncio.get_running_loop(), data_dir / RETAINED_FILE
+            retained.make_work = lambda: WorkInThread(path, FORGET_AFTER_MS, loop)
+            self._has_retained = path.exists
+
     def _make_monitors(self, data_dir: Path, store: Store) -> list[MemoryMonitor | DiskMonitor]:
         config, clock, alarms = self.config, self.services.clock, self.services.alarms
         pager = store.pager
@@ -261,6 +277,8 @@ class Broker:
         progress = StartProgress()
         if self._store is not None:
             self._store.open(progress.of_step("reading the log", "MB", MEGABYTE))
+        if self._has_retained():
+            self.services.retained.open()
         definitions = self._metadata.load()
         for problem in definitions.damaged:
             logger.error("%s", problem)
@@ -398,6 +416,8 @@ class Broker:
         self.tracing.forget_vhost(vhost)
         self.traces.forget_vhost(vhost.name)
         self.links.vhost_deleted(vhost.name)
+        if self.services.retained.counts(vhost.name).messages:
+            self.services.retained.remove_all(vhost.name)
 
     def parameter_changed(self, component: str, vhost: str, name: str) -> None:
         """A parameter was put or deleted: tell traces, conversions of queues, and links."""
@@ -484,6 +504,7 @@ class Broker:
         # No more trace events occur.
         self.tracing.stop()
         await self.traces.stop()
+        self.services.retained.close()
         if self._store is not None:
             await self._store.close()
         await self._sync.close()

@@ -89,7 +89,7 @@ class Services:
     def __post_init__(self) -> None:
         self.flow = Flow(self.alarms)
         self.replies = Replies(self.config.node_name)
-        self.retained = RetainedMessages(self.clock.wall_time_s)
+        self.retained = RetainedMessages(self.clock, self.config.node_name)
         self.message_numbers = MessageNumbers(self.clock.wall_time_s)
         registry = self.registry
         self.vhosts, self.users = registry.vhosts, registry.users
