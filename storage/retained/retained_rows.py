@@ -14,8 +14,8 @@ Copies are compared by sums: the digest of a bucket is the sum of the digests of
 Invariants:
 
 RTV1  Two versions are never equal, unless they are copies of one change.
-RTV2  A copy keeps a version of a topic only if it was never told of a newer one, of that topic or of
-     the whole virtual host.
+RTV2  A copy keeps a version of a topic only if it was never told of a newer one, of that topic or
+      of the whole virtual host.
 RTV3  The time of the hybrid clock is above that of every version that the node has stored.
 """
 
