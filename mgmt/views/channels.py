@@ -90,10 +90,12 @@ def consumer_view(
     """A consumer of a queue."""
     connection = consumer.connection
     stalled_since_s = sampler.stalled_since_s(consumer)
+    # RabbitMQ shows consumers of a stream as active only if they are of the stream protocol.
+    is_shown_active = consumer.offset is None or not consumer.ack_required
     view = {
         "arguments": consumer.arguments,
         "ack_required": consumer.ack_required,
-        "active": consumer.is_active,
+        "active": consumer.is_active and is_shown_active,
         "activity_status": consumer.activity,
         "channel_details": {
             "connection_name": connection.name,

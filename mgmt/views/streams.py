@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from leveret.broker.queues.contract.status import PublisherFigures, SubscriptionFigures
+from leveret.broker.queues.contract.status import (
+    SINGLE_ACTIVE,
+    UP,
+    WAITING,
+    ConnectionFigures,
+    ConsumerFigures,
+    PublisherFigures,
+    SubscriptionFigures,
+)
 from leveret.mgmt.node_facade.clients import OpenConnection
 from leveret.mgmt.statistics.sampler import Sampler
 from leveret.mgmt.statistics.series import SampleWindow
@@ -37,9 +45,6 @@ def subscription_view(
     connection: OpenConnection, subscription: SubscriptionFigures, node: str
 ) -> dict[str, Any]:
     """A consumer."""
-    activity = "up"
-    if subscription.is_single_active:
-        activity = "single_active" if subscription.is_active else "waiting"
     return {
         "connection_details": _details(connection, node),
         "queue": {"name": subscription.queue, "vhost": connection.vhost},
@@ -50,9 +55,30 @@ def subscription_view(
         "offset_lag": subscription.lag,
         "offset_lag_ms": subscription.lag_ms,
         "active": subscription.is_active,
-        "activity_status": activity,
+        "activity_status": _activity(subscription),
         "properties": subscription.properties,
     }
+
+
+def consumer_figures(
+    connection: OpenConnection, subscription: SubscriptionFigures
+) -> ConsumerFigures:
+    """A consumer as one of a channel: RabbitMQ lists it so beside those of AMQP 0-9-1."""
+    status = connection.status()
+    return ConsumerFigures(
+        tag=f"stream.subid-{subscription.number}", ack_required=False,
+        activity=_activity(subscription), is_exclusive=False, priority=0, prefetch_count=0,
+        credit=subscription.credit, timeout_ms=None, arguments=dict(subscription.properties),
+        connection=ConnectionFigures(status.name, status.peer_host, status.peer_port),
+        channel_name="", channel_number=0, user=status.user,
+        offset=subscription.offset, lag=subscription.lag, lag_ms=subscription.lag_ms,
+    )  # fmt: skip
+
+
+def _activity(subscription: SubscriptionFigures) -> str:
+    if not subscription.is_single_active:
+        return UP
+    return SINGLE_ACTIVE if subscription.is_active else WAITING
 
 
 def _details(connection: OpenConnection, node: str) -> dict[str, Any]:

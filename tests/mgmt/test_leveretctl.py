@@ -210,20 +210,36 @@ def test_waiting_for_a_process_and_shutting_it_down(own_node, tmp_path):
     ctl("stop", "--idempotent")
 
 
+def stored(node):
+    """The messages in the stream `log`."""
+    return node.get("stream/%2F/log/messages?offset=first")["messages"]
+
+
 def test_stopping_resetting_and_starting(own_node):
     ctl = Ctl(own_node)
+    stream = {"durable": True, "arguments": {"x-queue-type": "stream"}}
+    message = {"routing_key": "log", "payload": "old", "payload_encoding": "string"}
     own_node.put("queues/%2F/kept", {"durable": True})
+    own_node.put("queues/%2F/log", stream)
+    own_node.post("exchanges/%2F/amq.default/publish", {**message, "properties": {}})
+    own_node.wait_until(lambda: stored(own_node))
     ctl("stop_app")
     assert ctl.fails("check_running")[0] == 69
     assert own_node.request("GET", "overview").status == 503
     ctl("start_app")
     ctl("await_startup")
     assert own_node.get("queues/%2F/kept")["durable"]
+    own_node.wait_until(lambda: [one["payload"] for one in stored(own_node)] == ["old"])
+    directories = own_node.data_dir / "streams" / "logs"
+    assert len(list(directories.iterdir())) == 1
     assert ctl.fails("reset")[0] == 64
     ctl("stop_app")
     ctl("reset")
     ctl("start_app")
     assert own_node.get("queues") == []
+    assert list(directories.glob("*")) == []
+    own_node.put("queues/%2F/log", stream)
+    assert stored(own_node) == []
     ctl("rotate_logs")
     ctl("stop")
     assert own_node.process.wait(PATIENCE_SECONDS) == 0

@@ -85,6 +85,25 @@ async def test_consumers(client, get):
     assert await get("/stream/consumers/%2F/other") == []
 
 
+async def test_consumers_are_listed_beside_those_of_channels(client, get):
+    await client.subscribe(4, "s")
+    first, second = await get("/consumers/%2F")
+    channel = first.pop("channel_details")
+    assert (channel["connection_name"], channel["name"], channel["number"]) == (
+        client.connection.name, "", 0,
+    )  # fmt: skip
+    assert first == {
+        "arguments": {"name": "app"}, "ack_required": False, "active": True,
+        "activity_status": "up", "consumer_tag": "stream.subid-3", "consumer_timeout": None,
+        "exclusive": False, "prefetch_count": 0, "queue": QUEUE, "credit": 1,
+        "messages_unacknowledged": 0, "stalled_since": None, "offset": 2, "offset_lag": 0,
+        "offset_lag_ms": 0,
+    }  # fmt: skip
+    assert second["consumer_tag"] == "stream.subid-4"
+    details = (await get("/queues/%2F/s"))["consumer_details"]
+    assert [one["consumer_tag"] for one in details] == ["stream.subid-3", "stream.subid-4"]
+
+
 async def test_consumers_that_are_behind(client, get):
     client.publish(7, (3, "c"))
     await client.frames()

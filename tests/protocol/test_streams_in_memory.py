@@ -1,18 +1,25 @@
-"""Streams of a broker without files: read from any offset, and cut by retention."""
+"""Streams of a broker without files: read from any offset, cut by retention, with dead letters."""
 
 import aio_pika
 import pytest
 
+from leveret.broker.declarations.values import Policy, PutPolicy
+from leveret.broker.policies.parameters import POLICY
 from leveret.testing import EmbeddedBroker
 from tests.patience import until
 
 
 @pytest.fixture
-async def channel():
-    async with EmbeddedBroker() as broker:
-        connection = await aio_pika.connect(broker.url)
-        yield await connection.channel()
-        await connection.close()
+async def embedded():
+    async with EmbeddedBroker() as embedded:
+        yield embedded
+
+
+@pytest.fixture
+async def channel(embedded):
+    connection = await aio_pika.connect(embedded.url)
+    yield await connection.channel()
+    await connection.close()
 
 
 async def declared(channel, **arguments):
@@ -55,3 +62,24 @@ async def test_a_stream_that_is_too_large_loses_its_oldest_segments(channel):
     found = await offsets_from(channel, queue, "first", 199)
     assert 120 < found[0] < 180
     assert found == list(range(found[0], 200))
+
+
+async def test_dead_letters_go_to_a_stream_by_policy(embedded, channel):
+    stream = await declared(channel)
+    definition = {"dead-letter-exchange": "", "dead-letter-routing-key": "s"}
+    policy = Policy("/", "dead", "^source$", "queues", definition, 0)
+    embedded.broker.services.declarations.submit(PutPolicy(POLICY, policy)).result()
+    await channel.declare_queue("source")
+    message = aio_pika.Message(b"a", headers={"own": "x"}, expiration=0)
+    await channel.default_exchange.publish(message, "source")
+    await channel.set_qos(prefetch_count=1)
+    async with stream.iterator(arguments={"x-stream-offset": "first"}) as letters:
+        letter = await anext(letters)
+        await letter.ack()
+    assert (letter.body, letter.routing_key) == (b"a", "s")
+    assert letter.headers == {
+        "own": "x", "x-stream-offset": 0, "x-first-death-queue": "source",
+        "x-first-death-reason": "expired", "x-first-death-exchange": "",
+    }  # fmt: skip
+    again = await channel.declare_queue("source", passive=True)
+    assert again.declaration_result.message_count == 0

@@ -80,10 +80,19 @@ class StreamFigures:
         offsets, counts = stream.offsets, stream.counts
         published, delivered, acked = stream.uses.counts
         return CoarseCounts(
-            ready=offsets.count, consumers=len(stream.own_consumers) + len(stream.uses.consumers),
+            ready=offsets.count, consumers=self._consumer_count(),
             published=counts.published + published, delivered=counts.delivered + delivered,
             acked=counts.acked + acked,
         )  # fmt: skip
+
+    def _consumer_count(self) -> int:
+        """The consumers of both protocols, without those that wait to become the active one.
+
+        A consumer of AMQP 0-9-1 reads from when its first offset is found.
+        """
+        stream, uses = self._stream, self._stream.uses
+        here = max(stream.readers.count, len(stream.own_consumers))
+        return here + max(sum(uses.readers.values()), len(uses.consumers))
 
     def ages(self) -> AgeFigures:
         """Nothing: the messages of a stream do not wait to be taken."""

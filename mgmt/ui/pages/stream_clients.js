@@ -73,7 +73,9 @@ export function streamClients(vhost, name) {
   return {element, async refresh() {
     found = await get(path("queues", vhost, name),
       {columns: "consumer_details,messages,next_offset"});
-    await Promise.all([amqp.show(found.consumer_details), publishers.refresh(),
+    // Those of the stream protocol are there, too, but have no channel.
+    const ofChannels = found.consumer_details?.filter((one) => one.channel_details.name);
+    await Promise.all([amqp.show(ofChannels), publishers.refresh(),
       consumers.refresh(), offsets.refresh()]);
   }};
 }
