@@ -151,7 +151,7 @@ def counts(ctx, channel):
 
 @scenario
 def dead_letters_of_a_classic_queue_with_a_policy(ctx):
-    """The source, whose policy names the stream, has no message any more."""
+    """Afterwards the source, whose policy names the stream, is empty."""
     vhost = ctx.vhost()
     definition = {"dead-letter-exchange": "", "dead-letter-routing-key": "s"}
     ctx.management.set_policy(vhost, "p", "^source$", definition)
