@@ -6,6 +6,7 @@ learns at once that a configured port is not available.
 
 import logging
 import os
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
@@ -43,19 +44,24 @@ class Management:
     async def broker_started(self, broker: Broker) -> None:
         """Register the broker's listeners, and load definitions. Called after each start."""
         config, node = self._node.config, self._node
-        kept = [(name, one) for name, one in node.listeners if name.startswith("http")]
-        clients = broker.listeners.addresses
-        links = [] if node.cluster is None else node.cluster.links.listening_on
-        node.listeners = [*(("clustering", one) for one in links), *clients, *kept]
-        for protocol in dict(clients):
-            if protocol.endswith(TLS_SUFFIX):
-                self._note_certificates(protocol, config.tls.options)
+        self._note_listeners(broker)
+        broker.plugins.listen(partial(self._note_listeners, broker))
         for context, options in self._contexts:
             broker.certificates.watch(context, options)
         answer_questions(node)
         answer_other_nodes(node)
         if config.definitions_file is not None:
             await self._load_definitions(broker, config.definitions_file)
+
+    def _note_listeners(self, broker: Broker) -> None:
+        node = self._node
+        kept = [(name, one) for name, one in node.listeners if name.startswith("http")]
+        clients = broker.listeners.addresses
+        links = [] if node.cluster is None else node.cluster.links.listening_on
+        node.listeners = [*(("clustering", one) for one in links), *clients, *kept]
+        for protocol in dict(clients):
+            if protocol.endswith(TLS_SUFFIX):
+                self._note_certificates(protocol, node.config.tls.options)
 
     async def _load_definitions(self, broker: Broker, path: Path) -> None:
         """Import a definitions file. Raises SettingError if it cannot be read or is not valid."""

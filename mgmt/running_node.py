@@ -11,11 +11,13 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from leveret.broker.auth.identity import Identity
 from leveret.broker.config import Config, Listener
+from leveret.broker.config.plugins import FILE_NAME as ENABLED_PLUGINS_FILE
 from leveret.broker.node.broker import Broker
 from leveret.broker.resources.disk_monitor import DiskMonitor, free_bytes
 from leveret.broker.resources.file_descriptors import open_descriptors
@@ -50,7 +52,7 @@ METADATA_FILE = "metadata.sqlite"
 NOTHING_EXPORTED = (-1, "")
 KEPT_ON_RESET = (
     LOCK_FILE, "control.socket", "audit.log", TRACE_DIRECTORY, COOKIE_FILE, INCARNATION_FILE,
-    ADDRESSES_FILE, DISCARDED_DIRECTORY,
+    ADDRESSES_FILE, DISCARDED_DIRECTORY, ENABLED_PLUGINS_FILE,
 )  # fmt: skip
 
 logger = logging.getLogger("leveret")
@@ -83,7 +85,9 @@ class RunningNode:
     configured one. exported: how much had been declared before the last export of all definitions,
     and its ETag. recent_log: the last lines of the log, if it has no file. rebalancing: the leaders
     of queues are being spread over the nodes. users_passed_on: users whose requests other nodes are
-    answering, by the numbers under which they are known there. stop_requested: set when the process
+    answering, by the numbers under which they are known there. enabled_plugins: those that were
+    enabled since the process started, for the next start of the broker; None if they are as
+    configured. stop_requested: set when the process
     has to end.
     """
 
@@ -106,6 +110,7 @@ class RunningNode:
         self.audit = AuditLog(None if data_dir is None else data_dir / "audit.log")
         self.rebalancing: asyncio.Task[None] | None = None
         self.users_passed_on: dict[int, Identity] = {}
+        self.enabled_plugins: tuple[str, ...] | None = None
         self.after_start: Callable[[Broker], Coroutine[Any, Any, None]] | None = None
         self.give_way = Slices().give_way
         self._make_broker = make_broker
@@ -140,6 +145,12 @@ class RunningNode:
         return self._follower
 
     # Starting and stopping
+
+    def config_of_broker(self) -> Config:
+        """The configuration for the next start of the broker."""
+        if self.enabled_plugins is None:
+            return self.config
+        return replace(self.config, plugins=self.enabled_plugins)
 
     @property
     def is_stopped(self) -> bool:

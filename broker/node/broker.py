@@ -323,11 +323,16 @@ class Broker:
         for protocol in protocols_beside_amqp(self.services, self.connections):
             self.listeners.open(protocol)
         await self.plugins.start()
+        self._advertise_streams()
+        self.plugins.listen(self._advertise_streams)
+        self._watch_consumers()
+        self.links.start()
+
+    def _advertise_streams(self) -> None:
+        """Tell clients of streams, of all nodes, where this node serves their protocol."""
         tls_listeners = self.listeners.of(STREAM + TLS_SUFFIX)
         address = own_address(self.config, self.listeners.of(STREAM), tls_listeners)
         self.services.client_addresses.set_own(address)
-        self._watch_consumers()
-        self.links.start()
 
     @property
     def listening_on(self) -> Sequence[Listener]:

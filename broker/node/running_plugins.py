@@ -13,7 +13,7 @@ plugin raises, the log names the plugin.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from inspect import isawaitable
 from operator import attrgetter
 from typing import Any
@@ -118,6 +118,11 @@ class RunningPlugins:
         self._listeners = listeners
         self._running: dict[str, _Running] = {}
         self._changing = asyncio.Lock()
+        self._changed: list[Callable[[], object]] = []
+
+    def listen(self, changed: Callable[[], object]) -> None:
+        """Call `changed` after the plugins, and so the listeners, have changed."""
+        self._changed.append(changed)
 
     @property
     def running(self) -> list[str]:
@@ -146,6 +151,8 @@ class RunningPlugins:
             started = [name for name in wanted if name not in self._running and self._add(name)]
             for name in started:
                 await self._start(name)
+            for changed in self._changed:
+                changed()
             return [name for name in started if name in self._running], stopped
 
     async def stop(self) -> None:

@@ -7,15 +7,15 @@ are off unless they are enabled.
 from typing import Final
 
 from leveret import __version__
-from leveret.broker.plugins.plugin import INTERFACE, Plugin
+from leveret.broker.plugins.plugin import INTERFACE, NONE, Contributions, Plugin
 
 STREAM: Final = "rabbitmq_stream"
 
 
-def _own(name: str, description: str, **contributions: dict[str, str]) -> Plugin:
+def _own(name: str, description: str, *requires: str, protocols: Contributions = NONE) -> Plugin:
     return Plugin(
         name=name, description=description, version=__version__, interface=INTERFACE,
-        **contributions,  # type: ignore[arg-type]
+        requires=requires, protocols=protocols,
     )  # fmt: skip
 
 
@@ -31,22 +31,36 @@ BUILT_IN: Final = {
         _own("rabbitmq_delayed_message_exchange", "Exchange type x-delayed-message"),
         _own("rabbitmq_event_exchange", "Events as messages at amq.rabbitmq.event"),
         _own("rabbitmq_federation", "Federated exchanges and queues"),
-        _own("rabbitmq_federation_management", "Management of federation"),
-        _own("rabbitmq_management", "HTTP API and web pages"),
+        _own(
+            "rabbitmq_federation_management", "Management of federation",
+            "rabbitmq_management", "rabbitmq_federation",
+        ),
+        _own(
+            "rabbitmq_management", "HTTP API and web pages",
+            "rabbitmq_web_dispatch", "rabbitmq_management_agent",
+        ),
         _own("rabbitmq_management_agent", "Statistics for management"),
+        _own("rabbitmq_peer_discovery_common", "Finds the nodes of a cluster"),
         _own("rabbitmq_peer_discovery_consul", "Finds the nodes of a cluster with Consul"),
         _own("rabbitmq_peer_discovery_etcd", "Finds the nodes of a cluster with etcd"),
         _own("rabbitmq_peer_discovery_k8s", "Finds the nodes of a cluster with Kubernetes"),
-        _own("rabbitmq_prometheus", "Metrics for Prometheus"),
+        _own(
+            "rabbitmq_prometheus", "Metrics for Prometheus",
+            "rabbitmq_management_agent", "rabbitmq_web_dispatch",
+        ),
         _own("rabbitmq_random_exchange", "Exchange type x-random"),
         _own("rabbitmq_recent_history_exchange", "Exchange type x-recent-history"),
         _own("rabbitmq_sharding", "Sharded exchanges, and exchange type x-modulus-hash"),
         _own("rabbitmq_shovel", "Shovels"),
-        _own("rabbitmq_shovel_management", "Management of shovels"),
+        _own(
+            "rabbitmq_shovel_management", "Management of shovels",
+            "rabbitmq_management", "rabbitmq_shovel",
+        ),
+        _own("rabbitmq_stream_management", "Management of streams", "rabbitmq_management"),
         _own("rabbitmq_tracing", "Traces to files"),
         _own("rabbitmq_web_dispatch", "The web server of management"),
     )
-}
+}  # fmt: skip
 
 OPTIONAL: Final = {
     one.name: one

@@ -22,6 +22,7 @@ to. It changes when a plugin that was made for an earlier one would no longer wo
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 INTERFACE: Final = 1
@@ -30,6 +31,7 @@ GROUP: Final = "leveret.plugins"
 
 Contributions = Mapping[str, Any]
 """What a plugin adds, by name: objects, or `module:name` for an object in a module."""
+NONE: Final[Contributions] = MappingProxyType({})
 
 
 class PluginNode(Protocol):
@@ -88,3 +90,13 @@ def loaded(contribution: Any) -> Any:
     module, _, name = contribution.partition(":")
     imported = import_module(module)
     return getattr(imported, name) if name else imported
+
+
+def facts_of(name: str, plugin: Any) -> dict[str, Any]:
+    """What lists of plugins show. plugin: a `Plugin`, or what a package has in place of one."""
+    is_plugin = isinstance(plugin, Plugin)
+    return {
+        "name": name, "version": plugin.version if is_plugin else "",
+        "description": plugin.description if is_plugin else "not a plugin",
+        "requires": list(plugin.requires) if is_plugin else [],
+    }  # fmt: skip

@@ -21,6 +21,7 @@ from leveret.mgmt.api import (
     overview,
     parameters,
     plan,
+    plugins,
     queues,
     quorum_members,
     replicated_queues,
@@ -42,9 +43,9 @@ from leveret.mgmt.api.routes import ROUTES, ApiRoute
 
 _OWN = (
     acting, authentication, clients, cluster, consumers, control, definitions, discarded, exchanges,
-    federation, health, overview, parameters, plan, queues, quorum_members, replicated_queues,
-    retrying, schema_replication, shovels, streams, stream_messages, stream_positions,
-    stream_replicas, super_streams, traces, users, served, vhosts, workbench,
+    federation, health, overview, parameters, plan, plugins, queues, quorum_members,
+    replicated_queues, retrying, schema_replication, shovels, streams, stream_messages,
+    stream_positions, stream_replicas, super_streams, traces, users, served, vhosts, workbench,
 )  # fmt: skip
 
 RESOURCES: Extensions[ModuleType] = Extensions(

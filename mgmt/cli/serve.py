@@ -98,7 +98,9 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
         if port_of(config):
             clustering = node.cluster = _cluster_node(config, data_dir, node)
         metadata = SqliteMetadata(data_dir / METADATA_FILE)
-        return Broker(config, metadata, data_dir=data_dir, disk=disk, clustering=clustering)
+        return Broker(
+            node.config_of_broker(), metadata, data_dir=data_dir, disk=disk, clustering=clustering
+        )
 
     node = RunningNode(config, make_broker, data_dir)
     node.rotate_logs = outputs.reopen

@@ -18,6 +18,7 @@ from leveret.mgmt.ctl.errors import CtlError
 from leveret.mgmt.ctl.formatters import FORMATTERS
 from leveret.mgmt.ctl.index import COMMAND_MODULES, find
 from leveret.mgmt.ctl.options import FLAG, GLOBAL, Option, Parsed, parse
+from leveret.mgmt.ctl.tool import LEVERETCTL
 
 ANSWER_SECONDS = 0.5
 SHOWN_MAX = 200
@@ -35,7 +36,7 @@ OF_THE_NODE = {"username": "users", "user": "users", "vhost": "vhosts"}
 OPTION_VALUES = {"data-dir": "path", "apply-to": "queues|exchanges|all"}
 """The kinds of values of options whose names do not tell them."""
 CHOICES = {
-    "command": tuple(COMMAND_MODULES.own),
+    "command": tuple(filter(LEVERETCTL.has, COMMAND_MODULES.own)),
     "formatter": FORMATTERS,
     "log_level": ("debug", "info", "notice", "warning", "error", "critical", "none"),
 }

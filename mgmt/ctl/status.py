@@ -64,7 +64,8 @@ def status_lines(found: dict[str, Any], unit: str) -> Iterator[str]:
     yield f"Python version: {found['python_version']}"
     yield f"Message path: {found['message_path']}\n"
     yield heading("Plugins")
-    yield "Built in, and so always enabled:\n"
+    yield f"Enabled plugin file: {found['enabled_plugin_file']}"
+    yield "Enabled plugins:\n"
     yield from (f" * {name}" for name in found["active_plugins"])
     yield ""
     yield heading("Data directory")

@@ -1,16 +1,21 @@
 """The programs that run commands.
 
-leveretctl has all, leveret-upgrade those around an upgrade, and leveret-streams those for streams.
+leveretctl has all but those of leveret-plugins, which switches plugins; leveret-upgrade has those
+around an upgrade, and leveret-streams those for streams.
 """
 
 from typing import NamedTuple
 
 HELP = "Help"
 OF_EVERY_TOOL = ("autocomplete", "help", "version")
+OF_PLUGINS = ("directories", "disable", "enable", "is_enabled", "list", "set")
+"""Their names say nothing without the program's."""
 
 
 class Tool(NamedTuple):
-    """A program. names: its commands; empty for all. section: the title of their list."""
+    """A program. names: its commands; empty for all. section: the title of their list, if it is not
+    that of leveretctl.
+    """
 
     name: str
     names: tuple[str, ...] = ()
@@ -18,11 +23,13 @@ class Tool(NamedTuple):
 
     def has(self, name: str) -> bool:
         """Whether a command is one of this program's."""
-        return not self.names or name in self.names or name in OF_EVERY_TOOL
+        if not self.names:
+            return name not in OF_PLUGINS
+        return name in self.names or name in OF_EVERY_TOOL
 
     def section_of(self, name: str, section: str) -> str:
         """The heading under which a command is listed. section: that in the list of all."""
-        return self.section if name in self.names else section
+        return self.section if self.section and name in self.names else section
 
 
 LEVERETCTL = Tool("leveretctl")
@@ -45,3 +52,4 @@ LEVERET_STREAMS = Tool(
     ),
     "Streams",
 )  # fmt: skip
+LEVERET_PLUGINS = Tool("leveret-plugins", OF_PLUGINS)

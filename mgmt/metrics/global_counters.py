@@ -5,6 +5,7 @@ clients of this node get from them, wherever they are led. The deliveries of cla
 rest.
 """
 
+from leveret.broker.plugins.own_plugins import STREAM as STREAM_PLUGIN
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
 from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.queues.stream_kind import STREAM_QUEUE
@@ -79,7 +80,7 @@ def _add_deaths(page: Exposition, node: RunningNode) -> None:
 
 def _add_stream_protocol(page: Exposition, node: RunningNode) -> None:
     """The counters of the stream protocol, on a node that serves it."""
-    if not (node.config.stream.listeners or node.config.stream.tls_listeners):
+    if STREAM_PLUGIN not in node.sampler.facade.plugins.running:
         return
     counts = node.sampler.facade.counts
     own = counts.stream_protocol

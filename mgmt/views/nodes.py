@@ -307,7 +307,7 @@ def status(node: RunningNode) -> dict[str, Any]:
         "config_files": [],
         "log_files": locations(node.config),
         "data_directory": str(node.data_dir or ""),
-        "enabled_plugin_file": "",
+        "enabled_plugin_file": str(node.config.plugins_file or ""),
         "active_plugins": running_plugins(node),
         "alarms": [{"alarm": f"resource_limit {name}", "node": node.name} for name in alarms],
         "tags": [],

@@ -10,6 +10,7 @@ import sys
 from typing import NamedTuple
 
 from leveret.mgmt.ctl.leveretctl import main
+from leveret.mgmt.ctl.tool import LEVERETCTL
 
 
 class Done(NamedTuple):
@@ -20,14 +21,14 @@ class Done(NamedTuple):
     stderr: str
 
 
-def run_command(*arguments, stdin=""):
-    """Run a command; arguments may be bytes, as of a shell with another encoding."""
+def run_command(*arguments, stdin="", tool=LEVERETCTL):
+    """Run a command of a tool; arguments may be bytes, as of a shell with another encoding."""
     words = [os.fsdecode(one) if isinstance(one, bytes) else str(one) for one in arguments]
     out, errors, before = io.StringIO(), io.StringIO(), sys.stdin
     sys.stdin = io.TextIOWrapper(io.BytesIO(stdin.encode()))
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-            code = main(words)
+            code = main(words, tool)
     finally:
         sys.stdin = before
     return Done(code, out.getvalue(), errors.getvalue())

@@ -139,6 +139,7 @@ VHOST_DEFINITIONS = record(
 
 AMOUNT = body({}, {"absolute": _AMOUNT, "relative": _AMOUNT})
 LOG_LEVEL = body({"level": TEXT}, {"category": nullable(TEXT)})
+PLUGINS = body({"act": one_of("enable", "disable", "set"), "names": list_of(TEXT)})
 JOINING = body({"node": TEXT}, {"type": one_of("disc", "ram")})
 PUBLISHING_DISCARDED = body({"file": TEXT}, {"declare": FLAG})
 FORGETTING = body({"node": TEXT})

@@ -114,6 +114,8 @@ CONTROL = (
     _control.puts("/node/vm-memory-high-watermark", bodies.AMOUNT, 409),
     _control.puts("/node/disk-free-limit", bodies.AMOUNT, 409),
     _control.puts("/node/log-level", bodies.LOG_LEVEL),
+    _control.shows("/node/plugins", OBJECT, 409),
+    _control.posts("/node/plugins", bodies.PLUGINS, OBJECT, 400, 409),
     _control.gets(
         "/node/log", record({"lines": list_of(TEXT), "last_number": COUNT}), 409,
         parameters=(

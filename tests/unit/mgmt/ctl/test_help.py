@@ -7,6 +7,7 @@ from leveret.mgmt.ctl.absent import ABSENT
 from leveret.mgmt.ctl.index import COMMAND_MODULES, MODULES, all_commands
 from leveret.mgmt.ctl.leveretctl import main
 from leveret.mgmt.ctl.similar_names import jaro
+from leveret.mgmt.ctl.tool import LEVERET_PLUGINS, LEVERETCTL, OF_PLUGINS
 from tests.installed_package import install_in
 
 COMMANDS = all_commands()
@@ -63,11 +64,12 @@ def test_every_command_of_rabbitmqs_tools_is_there_or_says_why_not(name, capsys)
 
 @pytest.mark.parametrize("one", COMMANDS.values(), ids=list(COMMANDS))
 def test_every_command_has_help(one, capsys):
-    assert main(["help", one.name]) == 0
+    tool = LEVERET_PLUGINS if one.name in OF_PLUGINS else LEVERETCTL
+    assert main(["help", one.name], tool) == 0
     shown = capsys.readouterr().out
-    assert f"leveretctl [--node <node>] [--longnames] [--quiet] {one.name}" in shown
+    assert f"{tool.name} [--node <node>] [--longnames] [--quiet] {one.name}" in shown
     assert one.section in ctl_help.SECTIONS
-    assert main([one.name, "--help"]) == 0
+    assert main([one.name, "--help"], tool) == 0
     assert capsys.readouterr().out == shown
 
 
