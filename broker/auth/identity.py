@@ -52,7 +52,8 @@ class Identity:
     """A logged-in user.
 
     state: data of the backend about this login (claims of a token, an LDAP entry). expires_at_s:
-    the wall-clock time, in seconds, at which the login expires; None for never.
+    the wall-clock time, in seconds, at which the login expires; None for never. client_id: the
+    client's identifier in MQTT, for topic permissions; empty in other protocols.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Identity:
     authorization: "AuthorizationBackend | None" = field(default=None, repr=False, compare=False)
     state: Any = field(default=None, repr=False, compare=False)
     expires_at_s: float | None = None
+    client_id: str = ""
 
     @property
     def is_administrator(self) -> bool:

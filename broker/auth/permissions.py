@@ -104,14 +104,25 @@ class PermissionTable:
         return row is not None and _matches(getattr(row, permission), name)
 
     def allows_topic(
-        self, user: str, vhost: str, exchange: str, routing_key: str, permission: str
+        self,
+        user: str,
+        vhost: str,
+        exchange: str,
+        routing_key: str,
+        permission: str,
+        client_id: str = "",
     ) -> bool:
-        """Whether the user may use the routing key; true without permissions for the exchange."""
+        """Whether the user may use the routing key; true without permissions for the exchange.
+
+        client_id: of an MQTT client. It stands for itself in the pattern, since clients choose it.
+        """
         row = self._topics.get((vhost, user, exchange))
         if row is None:
             return True
         pattern: str = getattr(row, permission) or _ONLY_THE_EMPTY_NAME
         pattern = pattern.replace("{username}", user).replace("{vhost}", vhost)
+        if client_id:
+            pattern = pattern.replace("{client_id}", re.escape(client_id))
         return _matches(pattern, routing_key)
 
 

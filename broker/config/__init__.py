@@ -19,6 +19,7 @@ from leveret.broker.config.ldap_settings import LdapSettings
 from leveret.broker.config.loader import ConfigError, load_config
 from leveret.broker.config.log_settings import LogSettings
 from leveret.broker.config.management_settings import ManagementSettings, PrometheusSettings
+from leveret.broker.config.mqtt_settings import MqttSettings
 from leveret.broker.config.oauth2_settings import OAuth2Settings
 from leveret.broker.config.resource_settings import DiskSettings, MemorySettings
 from leveret.broker.config.setting_error import SettingError, explain, explain_key
@@ -47,6 +48,7 @@ __all__ = [
     "LogSettings",
     "ManagementSettings",
     "MemorySettings",
+    "MqttSettings",
     "OAuth2Settings",
     "PrometheusSettings",
     "Setting",

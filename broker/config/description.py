@@ -96,6 +96,7 @@ SECTIONS = {
     "prometheus": "Metrics",
     "stream": "The stream protocol",
     "retained": "Retained messages of MQTT",
+    "mqtt": "MQTT",
     "log": "Log",
     "tracing": "Traces",
     "cluster": "Links between nodes",

@@ -23,7 +23,10 @@ FILE_VARIABLE: Final = "LEVERET_ENABLED_PLUGINS_FILE"
 RABBITMQ_FILE_VARIABLE: Final = "RABBITMQ_ENABLED_PLUGINS_FILE"
 FILE_CHARACTERS_MAX: Final = 1024 * 1024
 NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
-USUAL_PORTS: Final = {"rabbitmq_stream": ("stream.listeners", "stream.tls_listeners", 5552)}
+USUAL_PORTS: Final = {
+    "rabbitmq_stream": ("stream.listeners", "stream.tls_listeners", 5552),
+    "rabbitmq_mqtt": ("mqtt.listeners", "mqtt.tls_listeners", 1883),
+}
 """Of each plugin with a protocol: the attributes of its listeners, and the port that it has if no
 listener is configured.
 """

@@ -246,11 +246,7 @@ PROTOCOL_KEYS = (
     *_under(
         "mqtt",
         """
-        allow_anonymous default_pass default_user durable_queue_type exchange mailbox_soft_limit
-        max_packet_size_authenticated max_packet_size_unauthenticated
-        max_session_expiry_interval_seconds prefetch retained_message_store
-        retained_message_store_dets_sync_interval sparkplug subscription_ttl topic_alias_maximum
-        vhost
+        retained_message_store retained_message_store_dets_sync_interval
         """,
     ),
     *_under(

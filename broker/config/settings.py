@@ -32,6 +32,7 @@ from leveret.broker.config.formation_settings import FormationSettings
 from leveret.broker.config.ldap_settings import LdapSettings
 from leveret.broker.config.log_settings import LogSettings
 from leveret.broker.config.management_settings import ManagementSettings, PrometheusSettings
+from leveret.broker.config.mqtt_settings import MqttSettings
 from leveret.broker.config.oauth2_settings import OAuth2Settings
 from leveret.broker.config.plugins import PLUGINS
 from leveret.broker.config.resource_settings import DiskSettings, MemorySettings
@@ -326,6 +327,7 @@ class Config:
     prometheus: PrometheusSettings = section(PrometheusSettings)
     stream: StreamSettings = section(StreamSettings)
     retained: RetainedSettings = section(RetainedSettings)
+    mqtt: MqttSettings = section(MqttSettings)
     log: LogSettings = section(LogSettings)
     tracing: TracingSettings = section(TracingSettings)
     cluster: ClusterSettings = section(ClusterSettings)

@@ -10,6 +10,7 @@ from leveret import __version__
 from leveret.broker.plugins.plugin import INTERFACE, NONE, Contributions, Plugin
 
 STREAM: Final = "rabbitmq_stream"
+MQTT: Final = "rabbitmq_mqtt"
 
 
 def _own(name: str, description: str, *requires: str, protocols: Contributions = NONE) -> Plugin:
@@ -68,6 +69,10 @@ OPTIONAL: Final = {
         _own(
             STREAM, "RabbitMQ's stream protocol",
             protocols={"stream": "leveret.broker.protocols.stream.stream_protocol:stream_protocol"},
+        ),
+        _own(
+            MQTT, "MQTT 3.1, 3.1.1 and 5.0",
+            protocols={"mqtt": "leveret.broker.protocols.mqtt.mqtt_protocol:mqtt_protocol"},
         ),
     )
 }  # fmt: skip

@@ -2,6 +2,8 @@
 
 QUEUE, EXCHANGE = "queue", "exchange"
 RESERVED_PREFIX = "amq."
+HIDDEN_ARGUMENT = "x-leveret-mqtt-options"
+"""The argument of a binding that management does not show: the options of an MQTT subscription."""
 SUCCESSOR_PREFIX = "amq.conversion-"
 """Begins the names of queues that are to take the place of others. No policy applies to them."""
 NODE_ITSELF = "rmq-internal"

@@ -10,6 +10,7 @@ from typing import Any
 
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.policies.policy_table import merged
+from leveret.broker.protocols.mqtt.names import QUEUE_PREFIX
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_factory import PeekedMessage, QueueFactory
 from leveret.broker.queues.contract.queue_kind import STREAM
@@ -346,7 +347,8 @@ def _declared(vhost: str, queue: QueueClient) -> DeclaredQueue:
         vhost=vhost,
         name=queue.name,
         kind=queue.kind.name,
-        durable=queue.durable,
+        # In RabbitMQ these are durable, although they end with their connection.
+        durable=queue.durable or (queue.is_exclusive and queue.name.startswith(QUEUE_PREFIX)),
         auto_delete=queue.auto_delete,
         is_exclusive=queue.is_exclusive,
         arguments=queue.arguments,

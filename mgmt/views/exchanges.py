@@ -9,7 +9,7 @@ from leveret.broker.amqp.field_table import Table, encode_table, sorted_table
 from leveret.broker.amqp.field_terms import table_term
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.erlang.phash2 import phash2
-from leveret.broker.runtime.names import QUEUE
+from leveret.broker.runtime.names import HIDDEN_ARGUMENT, QUEUE
 from leveret.mgmt.node_facade.facts import BindingFacts, ExchangeFacts
 from leveret.mgmt.statistics.sampler import EXCHANGE, Sampler
 from leveret.mgmt.statistics.series import SampleWindow
@@ -69,6 +69,11 @@ def _arguments_hash(arguments: Table) -> int:
     return phash2(table_term(sorted_table(arguments)))
 
 
+def shown_arguments(arguments: Table) -> Table:
+    """The arguments of a binding without the broker's own, which RabbitMQ does not show."""
+    return {name: field for name, field in arguments.items() if name != HIDDEN_ARGUMENT}
+
+
 def default_binding(vhost: str, queue: str) -> BindingFacts:
     """The binding that each queue has to the default exchange."""
     return BindingFacts(vhost, "", QUEUE, queue, queue, {})
@@ -82,6 +87,6 @@ def binding_view(binding: BindingFacts) -> dict[str, Any]:
         "destination": text(binding.destination),
         "destination_type": binding.destination_kind,
         "routing_key": text(binding.routing_key),
-        "arguments": table_to_json(binding.arguments),
+        "arguments": table_to_json(shown_arguments(binding.arguments)),
         "properties_key": properties_key(binding.routing_key, binding.arguments),
     }

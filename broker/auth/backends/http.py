@@ -83,6 +83,8 @@ class HttpBackend:
             "permission": permission, "routing_key": routing_key,
             "variable_map.username": identity.name, "variable_map.vhost": vhost,
         }  # fmt: skip
+        if identity.client_id:
+            fields["variable_map.client_id"] = identity.client_id
         return await self._allows(self._settings.topic_path, identity, fields)
 
     async def _allows(self, url: str, identity: Identity, fields: dict[str, str]) -> bool:

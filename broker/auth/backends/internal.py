@@ -43,5 +43,5 @@ class InternalBackend:
     ) -> bool:
         """Whether the user's topic permissions match; without any, everything is allowed."""
         return self._permissions.allows_topic(
-            identity.name, vhost, exchange, routing_key, permission
+            identity.name, vhost, exchange, routing_key, permission, identity.client_id
         )

@@ -1,0 +1,134 @@
+"""The settings of MQTT. Without a listener, and without the plugin, it is off."""
+
+from dataclasses import dataclass
+
+from leveret.broker.config.declaration import listed_setting, setting
+from leveret.broker.config.value_kinds import (
+    BOOLEAN,
+    LISTENER,
+    TEXT,
+    Listener,
+    one_of,
+    unless,
+    whole_number,
+)
+
+PLUGIN = "rabbitmq_mqtt"
+"""RabbitMQ's plugin: where it is enabled, the protocol has its usual port."""
+PACKET_BYTES_MAX = 268_435_455
+UINT16_MAX = 2**16 - 1
+UINT32_MAX = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class MqttSettings:
+    """`config.mqtt`."""
+
+    listeners: tuple[Listener, ...] = listed_setting(
+        "mqtt.listeners.tcp.$name",
+        LISTENER,
+        (),
+        "An address for MQTT clients: a port, on all interfaces, or host:port.",
+        default_text=f"none; 1883 with the plugin {PLUGIN}",
+    )
+    tls_listeners: tuple[Listener, ...] = listed_setting(
+        "mqtt.listeners.ssl.$name",
+        LISTENER,
+        (),
+        "An address for MQTT clients over TLS, with the certificates of `ssl_options`.",
+        default_text="none",
+    )
+    vhost: str = setting(
+        "mqtt.vhost", TEXT, "/", "The virtual host of clients whose user name has none."
+    )
+    exchange: str = setting(
+        "mqtt.exchange",
+        TEXT,
+        "amq.topic",
+        "The topic exchange that MQTT clients publish to and that their queues are bound to.",
+    )
+    default_user: str = setting(
+        "mqtt.default_user",
+        TEXT,
+        "guest",
+        "The user of clients that send neither a user name nor a password.",
+    )
+    default_pass: str = setting(
+        "mqtt.default_pass", TEXT, "guest", "That user's password.", is_secret=True
+    )
+    allow_anonymous: bool = setting(
+        "mqtt.allow_anonymous",
+        BOOLEAN,
+        True,
+        "Whether clients may connect without a user name.",
+    )
+    ssl_cert_login: bool = setting(
+        "mqtt.ssl_cert_login",
+        BOOLEAN,
+        False,
+        "Whether clients over TLS log in with the name in their certificate "
+        "(`ssl_cert_login_from`) if they send no user name.",
+    )
+    prefetch: int = setting(
+        "mqtt.prefetch",
+        whole_number("messages", minimum=1, maximum=UINT16_MAX),
+        10,
+        "How many QoS 1 messages a client may have and not have acknowledged; a client of MQTT 5.0 "
+        "can ask for fewer.",
+    )
+    max_session_expiry_s: int | None = setting(
+        "mqtt.max_session_expiry_interval_seconds",
+        unless(whole_number("seconds", maximum=UINT32_MAX), "infinity"),
+        86_400,
+        "How long a session is kept at most after its client has disconnected, or `infinity`. "
+        "Clients of MQTT 3.1.1 with a session that stays get this time.",
+    )
+    durable_queue_type: str = setting(
+        "mqtt.durable_queue_type",
+        one_of("classic", "quorum"),
+        "classic",
+        "The type of the queues of sessions that stay.",
+    )
+    topic_alias_maximum: int = setting(
+        "mqtt.topic_alias_maximum",
+        whole_number(maximum=UINT16_MAX),
+        16,
+        "How many topic aliases a client of MQTT 5.0 may use when it publishes.",
+    )
+    max_packet_size_unauthenticated: int = setting(
+        "mqtt.max_packet_size_unauthenticated",
+        whole_number("bytes", minimum=1, maximum=PACKET_BYTES_MAX),
+        65_536,
+        "The largest CONNECT.",
+    )
+    max_packet_size_authenticated: int = setting(
+        "mqtt.max_packet_size_authenticated",
+        whole_number("bytes", minimum=1, maximum=PACKET_BYTES_MAX),
+        PACKET_BYTES_MAX,
+        "The largest packet of a client that has logged in.",
+    )
+    mailbox_soft_limit: int = setting(
+        "mqtt.mailbox_soft_limit",
+        whole_number("messages", minimum=1),
+        200,
+        "How many QoS 0 messages wait for a client that does not read them; more are dropped.",
+    )
+    login_timeout_ms: int = setting(
+        "mqtt.login_timeout",
+        whole_number("milliseconds", minimum=1),
+        10_000,
+        "How long a client may take to send CONNECT.",
+    )
+    sparkplug: bool = setting(
+        "mqtt.sparkplug",
+        BOOLEAN,
+        False,
+        "Whether the namespaces of Sparkplug (`spBv1.0`) keep their dot in topics.",
+    )
+    shared_subscriptions: bool = setting(
+        "mqtt.shared_subscriptions",
+        BOOLEAN,
+        False,
+        "Whether filters that begin with `$share/` share their messages among clients. RabbitMQ "
+        "takes them as ordinary filters.",
+    )

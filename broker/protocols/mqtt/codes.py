@@ -1,0 +1,68 @@
+"""The packet types and reason codes of MQTT (pure).
+
+Reason codes are those of MQTT 5.0 (its section 2.4). `CONNACK_311` has the codes of CONNACK in 3.1
+and 3.1.1.
+"""
+
+from typing import Final
+
+CONNECT: Final = 1
+CONNACK: Final = 2
+PUBLISH: Final = 3
+PUBACK: Final = 4
+PUBREC: Final = 5
+PUBREL: Final = 6
+PUBCOMP: Final = 7
+SUBSCRIBE: Final = 8
+SUBACK: Final = 9
+UNSUBSCRIBE: Final = 10
+UNSUBACK: Final = 11
+PINGREQ: Final = 12
+PINGRESP: Final = 13
+DISCONNECT: Final = 14
+AUTH: Final = 15
+
+LEVEL_31: Final = 3
+LEVEL_311: Final = 4
+LEVEL_5: Final = 5
+
+SUCCESS: Final = 0x00
+DISCONNECT_WITH_WILL: Final = 0x04
+NO_MATCHING_SUBSCRIBERS: Final = 0x10
+NO_SUBSCRIPTION_EXISTED: Final = 0x11
+UNSPECIFIED_ERROR: Final = 0x80
+MALFORMED_PACKET: Final = 0x81
+PROTOCOL_ERROR: Final = 0x82
+IMPLEMENTATION_SPECIFIC_ERROR: Final = 0x83
+UNSUPPORTED_VERSION: Final = 0x84
+INVALID_CLIENT_ID: Final = 0x85
+BAD_USER_NAME_OR_PASSWORD: Final = 0x86
+NOT_AUTHORIZED: Final = 0x87
+SERVER_UNAVAILABLE: Final = 0x88
+SERVER_SHUTTING_DOWN: Final = 0x8B
+BAD_AUTHENTICATION_METHOD: Final = 0x8C
+KEEP_ALIVE_TIMEOUT: Final = 0x8D
+SESSION_TAKEN_OVER: Final = 0x8E
+TOPIC_FILTER_INVALID: Final = 0x8F
+TOPIC_NAME_INVALID: Final = 0x90
+TOPIC_ALIAS_INVALID: Final = 0x94
+PACKET_TOO_LARGE: Final = 0x95
+QUOTA_EXCEEDED: Final = 0x97
+ADMINISTRATIVE_ACTION: Final = 0x98
+RETAIN_NOT_SUPPORTED: Final = 0x9A
+QOS_NOT_SUPPORTED: Final = 0x9B
+USE_ANOTHER_SERVER: Final = 0x9C
+CONNECTION_RATE_EXCEEDED: Final = 0x9F
+
+REFUSED_SUBSCRIPTION_311: Final = 0x80
+"""The code of SUBACK for a filter that is refused in 3.1.1."""
+CONNACK_311: Final = {
+    SUCCESS: 0,
+    UNSUPPORTED_VERSION: 1,
+    INVALID_CLIENT_ID: 2,
+    SERVER_UNAVAILABLE: 3,
+    QUOTA_EXCEEDED: 3,
+    BAD_USER_NAME_OR_PASSWORD: 4,
+    NOT_AUTHORIZED: 5,
+}
+"""The codes of 3.1 and 3.1.1 by those of 5.0."""

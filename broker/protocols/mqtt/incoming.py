@@ -1,0 +1,351 @@
+"""Handles the packets of a connection in order, in turns. Compiled.
+
+All packets of a read are handled in one turn (broker/runtime/turns.py), as long as there is work
+left. A packet that waits for an answer, such as a SUBSCRIBE, holds up what comes after it.
+Meanwhile, and while an alarm blocks publishers, the socket is not read.
+"""
+
+import logging
+from functools import partial
+from typing import Final, Protocol
+
+from mypy_extensions import i64
+
+from leveret.broker.amqp.errors import Fault, internal_error
+from leveret.broker.net.reading import Reading
+from leveret.broker.net.socket_input import SocketInput
+from leveret.broker.protocols.ending import HANDSHAKE, RUNNING
+from leveret.broker.protocols.mqtt import codes, packets
+from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
+from leveret.broker.protocols.mqtt.packet_input import PacketInput
+from leveret.broker.protocols.mqtt.packets import UnknownProtocol
+from leveret.broker.protocols.mqtt.properties import MalformedPacket
+from leveret.broker.protocols.mqtt.publisher import Publisher
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.runtime.pending import PendingOperation, Steps, begin
+from leveret.broker.services.services import Services
+from leveret.storage.messages.message import Entry
+
+PACKET_WORK: Final = 250
+ACK_WORK: Final = 4
+"""The work of a packet other than PUBLISH, in the units of broker/runtime/turns.py."""
+BIG_READ_BYTES: Final = 128 * 1024
+"""A chunk of this size is probably followed by more."""
+
+logger = logging.getLogger("leveret.connection")
+
+
+class IncomingConnection(Protocol):
+    """The connection whose packets are handled."""
+
+    name: str
+    reading: Reading
+
+    @property
+    def services(self) -> Services:
+        """The services of the node."""
+
+    @property
+    def state(self) -> str:
+        """One of those in protocols/ending.py."""
+
+    @property
+    def session(self) -> MqttSession:
+        """The session of the client; made when it is needed first."""
+
+    def connect(self, packet: packets.Connect) -> Steps:
+        """CONNECT has come."""
+
+    def subscribe(self, packet: packets.Subscribe) -> Steps:
+        """SUBSCRIBE has come."""
+
+    def unsubscribe(self, packet: packets.Unsubscribe) -> Steps:
+        """UNSUBSCRIBE has come."""
+
+    def client_disconnects(self, packet: packets.Disconnect) -> None:
+        """DISCONNECT has come."""
+
+    def send(self, packet: bytes) -> None:
+        """Send a packet."""
+
+    def fail(self, code: int, reason: str) -> None:
+        """Close the connection with a reason code."""
+
+    def fault(self, fault: Fault) -> None:
+        """Close the connection, since something is refused."""
+
+    def drop(self) -> None:
+        """Close the socket after all output is sent."""
+
+    def handle_input(self) -> None:
+        """Call `MqttInput.handle`."""
+
+
+class MqttInput(SocketInput):
+    """The input of one connection. last_read_ms: when bytes came last.
+
+    packets: what has come and is not handled yet. publisher: made for the first PUBLISH.
+    """
+
+    __slots__ = (
+        "_acked", "_acked_queue", "_connection", "_has_packet", "_id", "_is_paused", "_level",
+        "_operation", "_reading", "last_read_ms", "packets", "publisher",
+    )  # fmt: skip
+
+    def __init__(
+        self, connection: IncomingConnection, reading: Reading, packet_bytes_max: int
+    ) -> None:
+        super().__init__(connection.services.turns, connection)
+        self._connection = connection
+        self._reading = reading
+        # A reference would keep a closed connection alive.
+        self._id = id(self)
+        self._level = 0
+        self._operation: PendingOperation | None = None
+        self._has_packet = False
+        self._is_paused = False
+        self._acked: list[Entry] | None = None
+        self._acked_queue: QueueClient | None = None
+        self.last_read_ms = 0
+        self.packets = PacketInput(packet_bytes_max)
+        self.publisher: Publisher | None = None
+
+    def logged_in(self, level: int, packet_bytes_max: int) -> None:
+        """The client is known. level: of the protocol."""
+        self._level = level
+        self.packets.packet_bytes_max = packet_bytes_max
+
+    @property
+    def is_held(self) -> bool:
+        """Whether input waits for an answer."""
+        return self._operation is not None
+
+    def release(self) -> None:
+        """Forget everything: the connection ends."""
+        operation, self._operation = self._operation, None
+        if operation is not None:
+            operation.close()
+        publisher, self.publisher = self.publisher, None
+        if publisher is not None:
+            publisher.close()
+        self._acked = self._acked_queue = None
+        self._has_packet = False
+        self.packets.clear()
+
+    # Packets
+
+    def take(self, data: bytes) -> None:
+        """Handle the bytes of one read."""
+        self.last_read_ms = self._turns.now_ms
+        taken = self.packets
+        if not self._level and not taken.waiting_bytes and data[0] != codes.CONNECT << 4:
+            logger.error("closing connection %s: it is not MQTT", self._connection.name)
+            self._connection.drop()
+            return
+        taken.add(data)
+        if not self._is_paused:
+            self.handle()
+        if len(data) >= BIG_READ_BYTES:
+            self._reading.pause_after_large_reads(
+                len(data), self._turns.others_publish_little(self._id)
+            )
+
+    def go_on(self) -> None:
+        """Handle input that has waited, in a later round."""
+        # The connection may end before, and is not to be freed while this waits.
+        self._turns.after_round(self._connection.handle_input)
+
+    def handle(self) -> None:
+        """Handle the packets that have come. If some have to wait, the socket is not read."""
+        try:
+            is_all = self._handle_packets()
+            self._settle_acked()
+        except UnknownProtocol as error:
+            logger.error("closing connection %s: %s", self._connection.name, error)
+            self._connection.drop()
+            return
+        except MalformedPacket as error:
+            self._malformed(error)
+            return
+        except Fault as fault:
+            self._connection.fault(fault)
+            return
+        except Exception:
+            self._operation_failed()
+            return
+        if is_all:
+            if self._is_paused:
+                self._is_paused = False
+                self._reading.resume_after_input()
+            return
+        if not self._is_paused:
+            self._is_paused = True
+            self._reading.pause_for_input()
+        if self._turns.work_left <= 0 and self._operation is None and not self._reading.is_blocked:
+            self.go_on()
+
+    def _handle_packets(self) -> bool:
+        """Handle packets; returns whether none is left that is complete."""
+        taken = self.packets
+        turns = self._turns
+        publisher = self.publisher
+        if publisher is not None and publisher.has_run and not self._may_publish(publisher):
+            return False
+        while self._operation is None and turns.work_left > 0 and not self._reading.is_blocked:
+            if not self._has_packet:
+                if not taken.take():
+                    publisher = self.publisher
+                    return publisher is None or publisher.flush()
+                self._has_packet = True
+            first: i64 = taken.first
+            if first >> 4 == codes.PUBLISH and self._level:
+                publisher = self.publisher
+                if publisher is None:
+                    publisher = self.publisher = self._make_publisher()
+                if not publisher.add(taken.data, taken.begin, taken.end, first):
+                    continue
+                self._has_packet = False
+            elif first == codes.PUBACK << 4 and self._level:
+                self._has_packet = False
+                self._ack(packets.read_packet_id(taken.data, int(taken.begin), int(taken.end)))
+            else:
+                publisher = self.publisher
+                if publisher is not None and not publisher.flush():
+                    continue
+                self._has_packet = False
+                self._handle_other(int(first))
+        publisher = self.publisher
+        if publisher is not None and publisher.has_run and self._operation is None:
+            publisher.flush()
+        return False
+
+    def _may_publish(self, publisher: Publisher) -> bool:
+        """Publish the run that has waited, unless it has to wait on."""
+        if self._operation is not None or self._reading.is_blocked:
+            return False
+        return publisher.flush()
+
+    def _make_publisher(self) -> Publisher:
+        return Publisher(self._connection.session, self._reading, self)
+
+    def _handle_other(self, first: int) -> None:
+        """Handle a packet other than PUBLISH and PUBACK. Raises MalformedPacket."""
+        connection, taken = self._connection, self.packets
+        state = connection.state
+        data, begin, end = taken.data, int(taken.begin), int(taken.end)
+        self._turns.work_left -= PACKET_WORK + end - begin
+        if state is HANDSHAKE:
+            if first != codes.CONNECT << 4:
+                raise UnknownProtocol("the first packet is not CONNECT")
+            self.run(connection.connect(packets.read_connect(data, begin, end)))
+        elif state is not RUNNING:
+            return
+        elif first == codes.PINGREQ << 4:
+            connection.send(packets.PINGRESP)
+        elif first == codes.SUBSCRIBE << 4 | 2:
+            packet = packets.read_subscribe(data, begin, end, self._level)
+            self.run(connection.subscribe(packet))
+        elif first == codes.UNSUBSCRIBE << 4 | 2:
+            self.run(
+                connection.unsubscribe(packets.read_unsubscribe(data, begin, end, self._level))
+            )
+        elif first == codes.DISCONNECT << 4:
+            connection.client_disconnects(packets.read_disconnect(data, begin, end, self._level))
+        elif first >> 4 == codes.AUTH:
+            raise UnknownProtocol("AUTH is not expected: no authentication method was agreed on")
+        else:
+            raise MalformedPacket(
+                f"a packet of type {first >> 4} with flags {first & 15} is not expected",
+                codes.PROTOCOL_ERROR,
+            )
+
+    def _malformed(self, error: MalformedPacket) -> None:
+        """Close the connection, after what came before the packet is published."""
+        publisher = self.publisher
+        if publisher is not None:
+            try:
+                publisher.flush()
+            except Fault as fault:
+                self._connection.fault(fault)
+                return
+        self._connection.fail(error.code, str(error))
+
+    # Acknowledgements
+
+    def _ack(self, packet_id: int) -> None:
+        """A PUBACK. Consecutive ones of one read are passed to their queue as a run."""
+        session = self._connection.session
+        record = session.unacked.take(packet_id)
+        if record is None:
+            # A retained message, or one that was acknowledged before.
+            return
+        self._turns.work_left -= ACK_WORK
+        tracer = session.vhost.tracer
+        if tracer is not None and tracer.hears_acks:
+            tracer.acked(session, [(packet_id, record)])
+        acked = self._acked
+        if acked is None or record.queue is not self._acked_queue:
+            self._settle_acked()
+            acked = self._acked = []
+            self._acked_queue = record.queue
+        acked.append(record.entry)
+        if record.consumer is not None:
+            record.consumer.settled()
+
+    def _settle_acked(self) -> None:
+        acked, self._acked = self._acked, None
+        queue, self._acked_queue = self._acked_queue, None
+        if acked and queue is not None:
+            queue.ack(acked)
+
+    # Operations that may wait
+
+    def run(self, steps: Steps) -> None:
+        """Run the steps of a packet; input waits until they have ended."""
+        services = self._connection.services
+        try:
+            awaited = begin(steps)
+        except (Fault, MalformedPacket):
+            raise
+        except Exception:
+            self._operation_failed()
+            return
+        if awaited is None:
+            return
+        if self._connection.state not in (HANDSHAKE, RUNNING):
+            awaited.abandon()
+            steps.close()
+            return
+        timeout_ms = services.config.channel_operation_timeout_ms
+        self._operation = PendingOperation(
+            steps, awaited, self._resume, services.clock, timeout_ms, _timed_out
+        )
+
+    def _resume(self, operation: PendingOperation) -> None:
+        self._turns.watch.run(partial(self._step, operation), self._connection)
+
+    def _step(self, operation: PendingOperation) -> None:
+        if operation is not self._operation:
+            return
+        try:
+            operation.step()
+        except Fault as fault:
+            self._operation = None
+            self._connection.fault(fault)
+        except MalformedPacket as error:
+            self._operation = None
+            self._connection.fail(error.code, str(error))
+        except Exception:
+            self._operation = None
+            self._operation_failed()
+        if operation.is_over and operation is self._operation:
+            self._operation = None
+            self.handle()
+
+    def _operation_failed(self) -> None:
+        logger.exception("%s: a packet could not be handled", self._connection.name)
+        self._connection.fail(codes.UNSPECIFIED_ERROR, "internal error")
+
+
+def _timed_out() -> Fault:
+    return internal_error("the packet was not handled in time")

@@ -1,0 +1,158 @@
+"""CONNECT: who the client is, which virtual host it uses, and what it is told if it is refused.
+
+The virtual host is the one in the user name (`vhost:user`), else that of the port in the global
+parameter `mqtt_port_to_vhost_mapping`, else `mqtt.vhost`. A client with a certificate
+(`mqtt.ssl_cert_login`) logs in without a user name; its virtual host is the one of the global
+parameter `mqtt_default_vhosts`, by the name in the certificate, or is found as above.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+from leveret.broker.amqp.errors import Fault
+from leveret.broker.auth.certificates import CertificateRefused, name_from_session
+from leveret.broker.auth.identity import Identity, LoginAttempt
+from leveret.broker.config.mqtt_settings import MqttSettings
+from leveret.broker.events.connection_events import login_failed, login_succeeded
+from leveret.broker.policies.parameters import GLOBAL, NO_VHOST
+from leveret.broker.protocols.mqtt import codes
+from leveret.broker.protocols.mqtt.packets import Connect
+from leveret.broker.protocols.mqtt.properties import AUTHENTICATION_METHOD
+from leveret.broker.services.services import Services
+from leveret.broker.vhost.virtual_host import VirtualHost
+
+PROTOCOL: Final = "mqtt"
+"""RabbitMQ's name of the protocol."""
+PORT_MAPPING: Final = "mqtt_port_to_vhost_mapping"
+CERTIFICATE_MAPPING: Final = "mqtt_default_vhosts"
+
+logger = logging.getLogger("leveret.connection")
+
+
+class Refused(Exception):
+    """CONNECT is refused. code: the reason code."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class LoggedIn(NamedTuple):
+    """Who the client is."""
+
+    user: Identity
+    vhost: VirtualHost
+
+
+class Credentials(NamedTuple):
+    """What a client logs in with. vhost: empty if the user name has none."""
+
+    vhost: str
+    name: str
+    password: str | None
+
+
+class LoginConnection(Protocol):
+    """The connection, as the login sees it."""
+
+    name: str
+    own_host: str
+    own_port: int
+    peer_host: str
+    peer_port: int
+    protocol: str
+    mechanism: str
+    client_properties: Any
+    tls: Any
+
+    @property
+    def services(self) -> Services:
+        """The services of the node."""
+
+    def tls_facts(self) -> dict[str, Any]:
+        """RabbitMQ's management fields of the TLS session; empty without TLS."""
+
+    def check_node_limits(self) -> None:
+        """Raise 530 if the node's connection limit is reached."""
+
+    def check_limits(self, user: Identity, vhost: str) -> None:
+        """Raise 530 if the connection limit of the vhost or of the user is reached."""
+
+
+def check_connect(packet: Connect, settings: MqttSettings) -> None:
+    """Raise Refused for what no client may ask for."""
+    if AUTHENTICATION_METHOD in packet.properties:
+        method = packet.properties[AUTHENTICATION_METHOD]
+        raise Refused(codes.BAD_AUTHENTICATION_METHOD, f"there is no method {method!r}")
+    if not packet.client_id and not packet.is_clean and packet.level != codes.LEVEL_5:
+        raise Refused(codes.INVALID_CLIENT_ID, "a session that stays needs a client identifier")
+    if packet.will is not None and packet.will.qos > 1 and packet.level == codes.LEVEL_5:
+        raise Refused(codes.QOS_NOT_SUPPORTED, "the will has QoS 2")
+
+
+async def log_in(connection: LoginConnection, packet: Connect) -> LoggedIn:
+    """Log the client in. Raises Refused."""
+    services = connection.services
+    settings = services.config.mqtt
+    credentials = _credentials(connection, packet, settings)
+    attempt = LoginAttempt(
+        credentials.name, credentials.password, connection.peer_host, connection.name, PROTOCOL
+    )
+    user = await services.access.begin_log_in(attempt)
+    if user is None:
+        problem = f"user '{attempt.shown_name}' - invalid credentials"
+        login_failed(connection, credentials.name, problem)
+        raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, problem)
+    login_succeeded(connection, user.name)
+    name = credentials.vhost or _vhost_of_port(services, connection.own_port) or settings.vhost
+    vhost = services.vhosts.get(name)
+    if vhost is None:
+        raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, f"vhost '{name}' does not exist")
+    try:
+        connection.check_node_limits()
+        connection.check_limits(user, name)
+    except Fault as fault:
+        raise Refused(codes.QUOTA_EXCEEDED, fault.explanation) from None
+    try:
+        await services.access.check_vhost(user, name, connection.peer_host)
+    except Fault as fault:
+        raise Refused(codes.NOT_AUTHORIZED, fault.explanation) from None
+    if vhost.is_deleted:
+        # Deleted while a backend was checking.
+        raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, f"vhost '{name}' does not exist")
+    return LoggedIn(user, vhost)
+
+
+def _credentials(
+    connection: LoginConnection, packet: Connect, settings: MqttSettings
+) -> Credentials:
+    """What the client logs in with. Raises Refused."""
+    services = connection.services
+    if settings.ssl_cert_login and connection.tls is not None and packet.user is None:
+        try:
+            name = name_from_session(connection.tls, services.config.tls)
+        except CertificateRefused as refused:
+            raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, str(refused)) from None
+        return Credentials(_mapped(services, CERTIFICATE_MAPPING, name), name, None)
+    if packet.user is None and packet.password is None:
+        if not settings.allow_anonymous:
+            raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, "anonymous clients are not allowed")
+        return Credentials("", settings.default_user, settings.default_pass)
+    if packet.password is None or packet.user is None:
+        raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, "there is no password, or no user name")
+    vhost, colon, name = packet.user.rpartition(":")
+    if not colon:
+        return Credentials("", packet.user, packet.password)
+    return Credentials(vhost, name, packet.password)
+
+
+def _vhost_of_port(services: Services, port: int) -> str:
+    return _mapped(services, PORT_MAPPING, str(port))
+
+
+def _mapped(services: Services, parameter: str, key: str) -> str:
+    """A value of a global parameter that is an object; empty if there is none."""
+    mapping = services.parameters.get(GLOBAL, NO_VHOST, parameter)
+    value = mapping.get(key) if isinstance(mapping, Mapping) else None
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,148 @@
+"""The properties of an MQTT message as those of AMQP 0-9-1, and back (pure).
+
+QoS 1 is delivery mode 2, and QoS 0 is delivery mode 1. What MQTT 5.0 has in addition is a `Form`
+beside the properties (broker/amqp/content_header.py), so that subscribers of MQTT 5.0 get what the
+publisher has sent: a byte of flags, and the encoded properties. Messages without any of it share
+one header for each QoS.
+
+A message that was published with another protocol has a content type, correlation data, a response
+topic and user properties in MQTT 5.0, and no message expiry interval, as in RabbitMQ.
+"""
+
+from typing import Any, Final
+
+from leveret.broker.amqp.content_header import ContentHeader, Form, header_with, make_header
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.properties import (
+    PERSISTENT,
+    STORED_BCC,
+    STORED_FORM,
+    TRANSIENT,
+    TTL_MS_MAX,
+)
+from leveret.broker.protocols.mqtt.properties import (
+    CONTENT_TYPE,
+    CORRELATION_DATA,
+    MESSAGE_EXPIRY_INTERVAL,
+    PAYLOAD_FORMAT_INDICATOR,
+    RESPONSE_TOPIC,
+    USER_PROPERTY,
+    Properties,
+    encode_each,
+)
+from leveret.broker.protocols.mqtt.topics import Topics
+
+FORM: Final = "mqtt"
+RETAIN: Final = 1
+EXPIRES: Final = 2
+"""The flags of a form. EXPIRES: it was published with a message expiry interval."""
+SHORT_BYTES_MAX: Final = 255
+RESPONSE_TOPIC_HEADER: Final = "x-reply-to-topic"
+_PASSED_ON: Final = (
+    PAYLOAD_FORMAT_INDICATOR, CONTENT_TYPE, RESPONSE_TOPIC, CORRELATION_DATA, USER_PROPERTY,
+)  # fmt: skip
+_NOT_HEADERS: Final = frozenset(("CC", "BCC", "x-death", STORED_BCC, STORED_FORM))
+"""User properties with these names are no headers, since they have a meaning there."""
+_NOT_USER_PROPERTIES: Final = frozenset((RESPONSE_TOPIC_HEADER, "x-death"))
+
+QOS_0: Final = header_with(delivery_mode=TRANSIENT)
+QOS_1: Final = header_with(delivery_mode=PERSISTENT)
+
+
+def make_header_of(properties: Properties, qos: int, retain: bool, topics: Topics) -> ContentHeader:
+    """The header of a message that was published with these properties."""
+    delivery_mode = PERSISTENT if qos else TRANSIENT
+    if not properties and not retain:
+        return QOS_1 if qos else QOS_0
+    fields: dict[str, Any] = {"delivery_mode": delivery_mode}
+    _add_short(fields, "content_type", properties.get(CONTENT_TYPE))
+    correlation: bytes | None = properties.get(CORRELATION_DATA)
+    if correlation is not None:
+        _add_short(fields, "correlation_id", _text_or_none(correlation))
+    headers = _headers(properties, topics)
+    if headers:
+        fields["headers"] = headers
+    flags = RETAIN if retain else 0
+    expiry_s: int | None = properties.get(MESSAGE_EXPIRY_INTERVAL)
+    if expiry_s is not None:
+        fields["expiration"] = str(min(expiry_s * 1000, TTL_MS_MAX))
+        flags |= EXPIRES
+    # In the publisher's order.
+    kept = {key: value for key, value in properties.items() if key in _PASSED_ON}
+    return make_header(fields, form=Form(FORM, bytes((flags,)) + encode_each(kept)))
+
+
+def _headers(properties: Properties, topics: Topics) -> Table:
+    headers: Table = {}
+    for name, value in properties.get(USER_PROPERTY, ()):
+        if name not in _NOT_HEADERS and _is_short(name):
+            headers[name] = ("S", value)
+    response_topic: str | None = properties.get(RESPONSE_TOPIC)
+    if response_topic is not None:
+        topic = response_topic.encode("utf-8", "surrogateescape")
+        headers[RESPONSE_TOPIC_HEADER] = ("S", topics.routing_key(topic))
+    return headers
+
+
+def _is_short(text: str) -> bool:
+    return len(text.encode("utf-8", "surrogateescape")) <= SHORT_BYTES_MAX
+
+
+def _text_or_none(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _add_short(fields: dict[str, Any], name: str, value: str | None) -> None:
+    if value is not None and _is_short(value):
+        fields[name] = value
+
+
+def flags_and_properties(header: ContentHeader, topics: Topics) -> tuple[int, bytes]:
+    """The flags of a message's form, and its properties as MQTT 5.0 subscribers get them.
+
+    The properties are without their length, and without a message expiry interval.
+    """
+    form = header.form
+    if form is not None and form.protocol == FORM:
+        return form.data[0], form.data[1:]
+    if header.raw in (QOS_0.raw, QOS_1.raw):
+        return 0, b""
+    return 0, encode_each(_from_amqp(header, topics))
+
+
+def _from_amqp(header: ContentHeader, topics: Topics) -> Properties:
+    """The MQTT properties of a message that was published with another protocol."""
+    fields = header.properties
+    properties: Properties = {}
+    if "content_type" in fields:
+        properties[CONTENT_TYPE] = fields["content_type"]
+    headers = header.headers
+    response_topic = headers.get(RESPONSE_TOPIC_HEADER)
+    if response_topic is not None and response_topic[0] == "S":
+        properties[RESPONSE_TOPIC] = topics.topic(response_topic[1])
+    if "correlation_id" in fields:
+        properties[CORRELATION_DATA] = fields["correlation_id"].encode("utf-8", "surrogateescape")
+    pairs = [
+        (name, text)
+        for name, (letter, value) in headers.items()
+        if name not in _NOT_USER_PROPERTIES and (text := _as_text(letter, value)) is not None
+    ]
+    if pairs:
+        properties[USER_PROPERTY] = pairs
+    return properties
+
+
+def _as_text(letter: str, value: Any) -> str | None:
+    """The value of a header as a user property; None for a table and the like."""
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, bool):
+        text = "true" if value else "false"
+    elif isinstance(value, int | float) and letter != "D":
+        text = str(value)
+    else:
+        return None
+    return text if len(text.encode("utf-8", "surrogateescape")) <= 65_535 else None

@@ -1,0 +1,88 @@
+"""The session of an MQTT client: what it shares with its publisher and its consumers."""
+
+from mypy_extensions import i64, mypyc_attr
+
+from leveret.broker.net.socket_output import SocketOutput
+from leveret.broker.protocols.mqtt.codes import LEVEL_5
+from leveret.broker.protocols.mqtt.names import queue_names
+from leveret.broker.protocols.mqtt.subscriptions import Subscriptions
+from leveret.broker.protocols.mqtt.topics import Topics
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.sessions.session import Session
+from leveret.broker.sessions.session_connection import SessionConnection
+from leveret.storage.messages.message import Message
+
+PACKET_ID_MAX = 65_535
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class MqttSession(Session):
+    """A session of a connection. Its deliveries are recorded by their packet identifiers.
+
+    level: 3, 4 or 5. packet_bytes_max: the largest packet for the client; 0 for any.
+    queue_names: of QoS 0 and of QoS 1.
+    """
+
+    __slots__ = (
+        "_last_packet_id", "_room", "is_level_5", "level", "output", "packet_bytes_max",
+        "queue_names", "subscriptions", "topics",
+    )  # fmt: skip
+
+    def __init__(
+        self, connection: SessionConnection, number: int, output: SocketOutput, topics: Topics
+    ) -> None:
+        super().__init__(connection, number)
+        self.output = output
+        self.topics = topics
+        self.level = 0
+        self.is_level_5 = False
+        self.packet_bytes_max = 0
+        self.queue_names = ("", "")
+        self.subscriptions = Subscriptions()
+        self._last_packet_id: i64 = 0
+        self._room: Answer[None] | None = None
+
+    def describe(self, client_id: str, level: int) -> None:
+        """Whose session it is."""
+        self.level = level
+        self.is_level_5 = level == LEVEL_5
+        self.queue_names = queue_names(client_id)
+
+    def next_packet_id(self) -> int:
+        """A packet identifier that no delivery has."""
+        records = self.unacked.records
+        packet_id: i64 = self._last_packet_id
+        while True:
+            packet_id = packet_id + 1 if packet_id < PACKET_ID_MAX else 1
+            if packet_id not in records:
+                self._last_packet_id = packet_id
+                return int(packet_id)
+
+    def room(self) -> Answer[None] | None:
+        """Given when the client has read what was sent; None if it keeps up."""
+        if not self.output.is_congested:
+            return None
+        if self._room is None:
+            self._room = Answer()
+        return self._room
+
+    def caught_up(self) -> None:
+        """The client keeps up again: continue its deliveries."""
+        room, self._room = self._room, None
+        if room is not None:
+            room.give(None)
+        for consumer in tuple(self.consumers.values()):
+            if consumer.is_waiting:
+                consumer.queue.credit(consumer)
+
+    # Notifying the client
+
+    def send_returned(self, messages: list[Message], code: int, text: str) -> None:
+        """Do nothing: no message is mandatory."""
+
+    def send_confirms_later(self) -> None:
+        """Send PUBACKs at the end of the round."""
+        self.output.flush_later()
+
+    def report_closed(self, consumer_count: int) -> None:
+        """Do nothing: events of channels are for those of AMQP 0-9-1."""

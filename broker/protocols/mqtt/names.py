@@ -1,0 +1,21 @@
+"""RabbitMQ's names of the queues of MQTT sessions, and the arguments of their bindings (pure)."""
+
+from typing import Final
+
+from leveret.broker.runtime.names import HIDDEN_ARGUMENT
+
+QUEUE_PREFIX: Final = "mqtt-subscription-"
+WILL_PREFIX: Final = "mqtt-will-"
+BINDING_KEY_ARGUMENT: Final = "x-binding-key"
+OPTIONS_ARGUMENT: Final = HIDDEN_ARGUMENT
+"""The argument with the identifier and the options of a subscription."""
+
+
+def queue_names(client_id: str) -> tuple[str, str]:
+    """The queues of a session: for its filters of QoS 0, and for those of QoS 1."""
+    return f"{QUEUE_PREFIX}{client_id}qos0", f"{QUEUE_PREFIX}{client_id}qos1"
+
+
+def will_queue(client_id: str) -> str:
+    """The queue with the delayed will of a client."""
+    return f"{WILL_PREFIX}{client_id}"

@@ -1,0 +1,226 @@
+"""SUBSCRIBE and UNSUBSCRIBE: a session's queues and their bindings, and its consumers.
+
+A session has a queue for its filters of QoS 0 and one for those of QoS 1, with RabbitMQ's names, so
+AMQP clients can use them. They are declared when they are needed first:
+
+    session        queues
+    that stays     durable, with the session's expiry interval as x-expires
+    that does not  exclusive: they end with the connection
+
+The user needs the permissions of an AMQP client that declares, binds and consumes.
+"""
+
+import logging
+from functools import partial
+from typing import Final
+
+from leveret.broker.amqp.errors import ChannelFault, Fault
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.protocols.mqtt import codes
+from leveret.broker.protocols.mqtt.consumer import MqttConsumer
+from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
+from leveret.broker.protocols.mqtt.packets import Filter, Subscribe
+from leveret.broker.protocols.mqtt.subscriptions import (
+    OPTIONS,
+    Subscription,
+    binding_arguments,
+    read_binding,
+)
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_kind import QUORUM, TYPE_ARGUMENT
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.sessions.access import find_queue
+from leveret.broker.sessions.consuming import ConsumerProperties, consume
+from leveret.broker.sessions.declaring_bindings import bind_queue, unbind_queue
+from leveret.broker.sessions.declaring_queues import QueueProperties, declare_queue
+
+PERMANENT_S: Final = 0xFFFFFFFF
+"""The session expiry interval of a session that never ends."""
+logger = logging.getLogger("leveret.connection")
+
+
+class SessionQueues:
+    """The queues of one session. expiry_s: its expiry interval; 0 if it ends with the connection.
+
+    prefetch_count: how many QoS 1 messages the client may have unacknowledged.
+    """
+
+    __slots__ = ("_exchange", "_session", "expiry_s")
+
+    def __init__(self, session: MqttSession, expiry_s: int, prefetch_count: int) -> None:
+        self._session = session
+        self._exchange = session.services.config.mqtt.exchange
+        self.expiry_s = expiry_s
+        session.prefetch_count = prefetch_count
+
+    def existing(self) -> list[QueueClient]:
+        """The queues that there are."""
+        queues = self._session.vhost.queues
+        return [queues[name] for name in self._session.queue_names if name in queues]
+
+    @property
+    def is_present(self) -> bool:
+        """Whether there is a session that has stayed."""
+        return any(not queue.is_exclusive for queue in self.existing())
+
+    async def delete(self, keeps_session: bool) -> None:
+        """Delete the queues; if `keeps_session`, only those of a connection that has ended."""
+        deleted: list[Answer[None]] = []
+        requester = self._session.connection.requester
+        for queue in self.existing():
+            if queue.is_exclusive or not keeps_session:
+                answer: Answer[None] = Answer()
+                self._session.vhost.delete_queue(queue, requester, answer)
+                deleted.append(answer)
+        for answer in deleted:
+            await answer
+
+    async def resume(self) -> None:
+        """Continue a session that has stayed: its subscriptions, and deliveries."""
+        session = self._session
+        for qos, name in enumerate(session.queue_names):
+            queue = session.vhost.queues.get(name)
+            if queue is None:
+                continue
+            for binding in tuple(queue.bindings.values()):
+                if binding.source.name == self._exchange:
+                    subscription = read_binding(qos, binding.arguments)
+                    session.subscriptions.add(binding.routing_key, subscription)
+            await self._consume(qos)
+
+    # Subscribing
+
+    async def subscribe(self, packet: Subscribe) -> tuple[list[int], list[tuple[Filter, bool]]]:
+        """Subscribe to filters, in order.
+
+        Returns a code for each, and the filters that were granted, with whether each is new. After
+        one that is refused, no further one is granted.
+        """
+        session = self._session
+        granted: list[int] = []
+        added: list[tuple[Filter, bool]] = []
+        for one in packet.filters:
+            try:
+                is_new = await self._subscribe(one, packet.identifier)
+            except Fault as fault:
+                logger.error(
+                    "%s: a subscription is refused: %s", session.connection.name, fault.explanation
+                )
+                code = _code_of(fault) if session.is_level_5 else codes.REFUSED_SUBSCRIPTION_311
+                granted += [code] * (len(packet.filters) - len(granted))
+                break
+            granted.append(min(one.qos, 1))
+            added.append((one, is_new))
+        return granted, added
+
+    async def _subscribe(self, wanted: Filter, identifier: int) -> bool:
+        """Subscribe to one filter; returns whether it is new."""
+        session = self._session
+        qos = min(wanted.qos, 1)
+        subscription = Subscription(qos, wanted.options & OPTIONS if session.is_level_5 else 0,
+                                    identifier)  # fmt: skip
+        key = session.topics.binding_key(wanted.topic_filter)
+        former = session.subscriptions.by_key.get(key)
+        await self._declare(qos)
+        arguments = self._arguments(key, subscription)
+        name = session.queue_names[qos]
+        bound = await bind_queue(session, name, self._exchange, key, arguments)
+        session.subscriptions.add(key, subscription)
+        if former is not None and former != subscription:
+            await self._unbind(key, former)
+        self._forget_wanted()
+        await bound
+        await self._consume(qos)
+        return former is None
+
+    def _arguments(self, key: str, subscription: Subscription) -> Table:
+        return binding_arguments(key, subscription) if self._session.is_level_5 else {}
+
+    def _forget_wanted(self) -> None:
+        for consumer in self._session.consumers.values():
+            consumer.forget_wanted()
+
+    async def _declare(self, qos: int) -> None:
+        """Declare the queue for this QoS, unless there is one."""
+        session = self._session
+        name = session.queue_names[qos]
+        if name in session.vhost.queues:
+            find_queue(session, name)
+            return
+        if self.expiry_s:
+            properties = QueueProperties(self._queue_arguments(qos), durable=True)
+        else:
+            properties = QueueProperties({}, exclusive=True)
+        await declare_queue(session, name, properties)
+
+    def _queue_arguments(self, qos: int) -> Table:
+        arguments: Table = {}
+        if self.expiry_s != PERMANENT_S:
+            arguments["x-expires"] = ("l", self.expiry_s * 1000)
+        if qos and self._session.services.config.mqtt.durable_queue_type == QUORUM:
+            arguments[TYPE_ARGUMENT] = ("S", QUORUM)
+        return arguments
+
+    async def _consume(self, qos: int) -> None:
+        session = self._session
+        tag = f"qos{qos}"
+        if tag in session.consumers:
+            return
+
+        def make(queue: QueueClient, _properties: ConsumerProperties) -> MqttConsumer:
+            return MqttConsumer(session, queue, qos)
+
+        await consume(
+            session, session.queue_names[qos], ConsumerProperties(tag, {}, no_ack=qos == 0),
+            make=make, tell=partial(_is_told, session),
+        )  # fmt: skip
+
+    # Unsubscribing
+
+    async def unsubscribe(self, filters: list[bytes]) -> list[int]:
+        """Unsubscribe from filters; returns a code for each."""
+        session = self._session
+        results: list[int] = []
+        for topic_filter in filters:
+            key = session.topics.binding_key(topic_filter)
+            former = session.subscriptions.remove(key)
+            if former is None:
+                results.append(codes.NO_SUBSCRIPTION_EXISTED)
+                continue
+            try:
+                await self._unbind(key, former)
+            except Fault as fault:
+                logger.error(
+                    "%s: a filter is not removed: %s", session.connection.name, fault.explanation
+                )
+                results.append(_code_of(fault))
+            else:
+                results.append(codes.SUCCESS)
+        self._forget_wanted()
+        return results
+
+    async def _unbind(self, key: str, former: Subscription) -> None:
+        session = self._session
+        name = session.queue_names[former.qos]
+        queue = session.vhost.queues.get(name)
+        if queue is None:
+            return
+        # A session may have bindings of another version of the protocol.
+        for binding in tuple(queue.bindings.values()):
+            if (
+                binding.source.name == self._exchange
+                and binding.routing_key == key
+                and read_binding(former.qos, binding.arguments) == former
+            ):
+                unbound = await unbind_queue(session, name, self._exchange, key, binding.arguments)
+                await unbound
+
+
+def _is_told(session: MqttSession, tag: str) -> None:
+    """Do nothing: SUBACK tells the client."""
+
+
+def _code_of(fault: Fault) -> int:
+    """The reason code for an operation that AMQP would answer with this fault."""
+    is_refused = isinstance(fault, ChannelFault) and fault.reply_code == 403
+    return codes.NOT_AUTHORIZED if is_refused else codes.UNSPECIFIED_ERROR

@@ -1,0 +1,105 @@
+"""Wills: messages that are published when a client is lost.
+
+A will is published by a session of its own, since the client's ends at the same time. One with a
+delay waits, as in RabbitMQ, as the only message of a queue `mqtt-will-CLIENT`, which dead-letters
+it to the exchange of MQTT: so it survives a restart, and the client deletes it by coming back.
+"""
+
+import logging
+from typing import Final
+
+from leveret.broker.amqp.errors import Fault, internal_error
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.protocols.mqtt.messages import make_header_of
+from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
+from leveret.broker.protocols.mqtt.names import will_queue
+from leveret.broker.protocols.mqtt.packets import Will
+from leveret.broker.protocols.mqtt.properties import WILL_DELAY_INTERVAL
+from leveret.broker.protocols.mqtt.publisher import retain
+from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.runtime.pending import Answer, PendingOperation, begin
+from leveret.broker.sessions import publishing
+from leveret.broker.sessions.declaring_queues import QueueProperties, declare_queue
+from leveret.storage.messages.message import Message
+from leveret.storage.metadata.metadata import MetadataError
+
+EXPIRES_AFTER_MS: Final = 60_000
+"""How long the queue of a delayed will stays after its message has left it."""
+
+logger = logging.getLogger("leveret.connection")
+
+
+def delay_s(will: Will, expiry_s: int) -> int:
+    """How long a will waits. expiry_s: of the session; the will does not wait longer."""
+    asked: int = will.properties.get(WILL_DELAY_INTERVAL, 0)
+    return min(asked, expiry_s)
+
+
+def publish_will(session: MqttSession, will: Will, client_id: str, wait_s: int) -> None:
+    """Publish a will after a time, with a session of its own, which ends then."""
+    WillPublishing(session, will, client_id, wait_s).start()
+
+
+class WillPublishing:
+    """The publishing of one will."""
+
+    def __init__(self, session: MqttSession, will: Will, client_id: str, wait_s: int) -> None:
+        self._session = session
+        self._will = will
+        self._client_id = client_id
+        self._wait_s = wait_s
+
+    def start(self) -> None:
+        """Publish it; if that waits for an answer, end later."""
+        services = self._session.services
+        steps = self._publish()
+        awaited: Answer[object] | None = None
+        try:
+            awaited = begin(steps)
+        except (Fault, MetadataError) as fault:
+            self._failed(fault)
+        if awaited is None:
+            self._session.release()
+            return
+        PendingOperation(
+            steps, awaited, self._resume, services.clock,
+            services.config.channel_operation_timeout_ms, _timed_out,
+        )  # fmt: skip
+
+    def _resume(self, operation: PendingOperation) -> None:
+        try:
+            operation.step()
+        except (Fault, MetadataError) as fault:
+            self._failed(fault)
+        if operation.is_over:
+            self._session.release()
+
+    def _failed(self, fault: Exception) -> None:
+        logger.error("%s: the will is not published: %s", self._session.connection.name, fault)
+
+    async def _publish(self) -> None:
+        session, will = self._session, self._will
+        topics, exchange = session.topics, session.services.config.mqtt.exchange
+        key = topics.routing_key(will.topic)
+        if self._wait_s:
+            arguments: Table = {
+                "x-expires": ("l", self._wait_s * 1000 + EXPIRES_AFTER_MS),
+                "x-message-ttl": ("l", self._wait_s * 1000),
+                "x-dead-letter-exchange": ("S", exchange),
+                "x-dead-letter-routing-key": ("S", key),
+            }
+            name = will_queue(self._client_id)
+            await declare_queue(session, name, QueueProperties(arguments, durable=True))
+            exchange, key = "", name
+        target = session.connection.targets.find_by_address(exchange, key, False)
+        header = make_header_of(will.properties, min(will.qos, 1), will.retain, topics)
+        message = Message(target.address, header, will.payload)
+        steps = publishing.publish(session, target, Publication([message], len(will.payload)))
+        if steps is not None:
+            await steps
+        if will.retain and not self._wait_s:
+            retain(session, key, message)
+
+
+def _timed_out() -> Fault:
+    return internal_error("a will was not published in time")

@@ -1,0 +1,130 @@
+"""MQTT: messages of QoS 0 and 1, sessions, wills, retained messages."""
+
+import pytest
+
+from leveret.broker.runtime.virtual_clock import VirtualClock
+from tests.protocol.mqtt_peer import Delivery, MqttNode, publish
+
+
+@pytest.fixture
+def clock():
+    return VirtualClock()
+
+
+@pytest.fixture
+async def node(clock):
+    async with MqttNode(clock) as node:
+        yield node
+
+
+async def test_a_message_goes_from_one_client_to_another(node):
+    subscriber = await node.connect().connected("subscriber")
+    publisher = await node.connect().connected("publisher")
+    assert await subscriber.subscribe("a/+", qos=1) == [1]
+    publisher.publish("a/b", b"kept", qos=1, packet_id=7)
+    publisher.publish("a/b", b"fast", qos=0)
+    assert await publisher.acked() == [7]
+    assert await subscriber.delivered() == [
+        Delivery("a/b", b"kept", 1, 1),
+        Delivery("a/b", b"fast"),
+    ]
+
+
+async def test_many_messages_in_one_read_and_in_single_bytes(node):
+    subscriber = await node.connect().connected("subscriber")
+    publisher = await node.connect().connected("publisher")
+    await subscriber.subscribe("#", qos=0)
+    sent = [publish(f"t/{number % 3}", b"%d" % number, qos=1, packet_id=number)
+            for number in range(1, 40)]  # fmt: skip
+    publisher.send(b"".join(sent))
+    for octet in publish("t/last", b"x" * 300, qos=1, packet_id=40):
+        publisher.send(bytes((octet,)))
+    assert await publisher.acked() == list(range(1, 41))
+    payloads = [one.payload for one in await subscriber.delivered()]
+    assert payloads == [b"%d" % number for number in range(1, 40)] + [b"x" * 300]
+
+
+async def test_a_client_gets_no_more_than_the_prefetch_count(node):
+    client = await node.connect().connected()
+    await client.subscribe("t", qos=1)
+    for number in range(12):
+        client.publish("t", b"%d" % number, qos=1, packet_id=number + 1)
+    first = await client.delivered()
+    assert [one.packet_id for one in first] == list(range(1, 11))
+    client.ack(1)
+    client.ack(2)
+    assert [one.payload for one in await client.delivered()] == [b"10", b"11"]
+
+
+async def test_a_session_that_stays_keeps_its_messages(node):
+    client = await node.connect().connected("client", clean=False)
+    publisher = await node.connect().connected("publisher")
+    await client.subscribe("t", qos=1)
+    publisher.publish("t", b"one", qos=1)
+    assert await client.delivered() == [Delivery("t", b"one", 1, 1)]
+    client.lose()
+    publisher.publish("t", b"two", qos=1)
+    again = node.connect()
+    assert await again.connect("client", clean=False) == (0, True)
+    assert await again.delivered() == [
+        Delivery("t", b"one", 1, 1, is_repeated=True),
+        Delivery("t", b"two", 1, 2),
+    ]
+    again.lose()
+    assert await node.connect().connect("client", clean=True) == (0, False)
+
+
+async def test_a_lost_client_leaves_its_will(node):
+    watcher = await node.connect().connected("watcher")
+    await watcher.subscribe("gone", qos=1)
+    client = await node.connect().connected("client", will=("gone", b"lost", 8))
+    client.lose()
+    assert await watcher.delivered() == [Delivery("gone", b"lost", 1, 1)]
+
+
+async def test_a_client_that_is_silent_is_disconnected(node, clock):
+    watcher = await node.connect().connected("watcher")
+    await watcher.subscribe("gone")
+    client = await node.connect().connected(
+        "client", level=5, keep_alive=10, will=("gone", b"late", 0)
+    )
+    clock.advance(14)
+    client.send(b"\xc0\0")
+    clock.advance(14)
+    assert not client.socket.is_closed
+    clock.advance(3)
+    assert await client.closed_with() == 0x8D
+    assert [one.payload for one in await watcher.delivered()] == [b"late"]
+
+
+async def test_a_retained_message_reaches_later_subscribers(node):
+    publisher = await node.connect().connected("publisher")
+    publisher.publish("kept", b"last", qos=1, retain=True)
+    assert await publisher.acked() == [1]
+    client = await node.connect().connected()
+    await client.subscribe("kept", qos=1)
+    assert await client.delivered() == [Delivery("kept", b"last", 1, 1, retain=True)]
+    publisher.publish("kept", b"", qos=1, retain=True)
+    await publisher.packets()
+    later = await node.connect().connected("later")
+    await later.subscribe("kept", qos=1)
+    assert await later.delivered() == []
+
+
+async def test_a_second_client_takes_the_place_of_the_first(node):
+    first = await node.connect().connected("same", level=5)
+    await first.subscribe("t", qos=1)
+    second = await node.connect().connected("same", level=5)
+    assert await first.closed_with() == 0x8E
+    await second.subscribe("t", qos=1)
+    second.publish("t", b"mine", qos=1)
+    assert [one.payload for one in await second.delivered()] == [b"mine"]
+
+
+async def test_unsubscribing_ends_deliveries(node):
+    client = await node.connect().connected(level=5)
+    await client.subscribe("a", "b")
+    assert await client.unsubscribe("a", "none") == [0, 0x11]
+    client.publish("a", b"no")
+    client.publish("b", b"yes")
+    assert [one.payload for one in await client.delivered()] == [b"yes"]
