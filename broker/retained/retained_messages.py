@@ -17,14 +17,20 @@ RTN2  Each answer is given once: when the transaction and the copies of its chan
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, Protocol, TypeAlias
+from functools import partial
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from leveret.broker.retained.retained_message import RetainedMessage, has_wildcard
 from leveret.broker.retained.retained_work import RetainedWork, WorkInMemory
 from leveret.broker.runtime.clock import Clock, Timer
 from leveret.broker.runtime.pending import Answer, given
-from leveret.storage.retained.retained_file import FoundPage, RetainedFileError
-from leveret.storage.retained.retained_rows import HybridClock, RetainedRow
+from leveret.storage.retained.retained_file import (
+    FoundPage,
+    RetainedFile,
+    RetainedFileError,
+    RowsPage,
+)
+from leveret.storage.retained.retained_rows import HybridClock, RetainedRow, RetainedVersion
 from leveret.storage.retained.retained_transaction import Change, Limits, Outcome, Totals
 from leveret.storage.retained.topic_keys import TopicFilter, key_of, topic_of
 
@@ -42,6 +48,8 @@ NOT_DUE: Final = 1 << 62
 Found: TypeAlias = Callable[[str, RetainedMessage], Answer[None] | None]
 """Called with each topic and its message. The search waits for the answer if it returns one."""
 
+Result = TypeVar("Result")
+
 logger = logging.getLogger("leveret.retained")
 
 
@@ -53,7 +61,7 @@ class Copies(Protocol):
     """The copies on other nodes."""
 
     def store(self, rows: list[RetainedRow]) -> Answer[None]:
-        """Store rows on all nodes that are linked; the answer is given when these have them."""
+        """Store some rows on all linked nodes; the answer is given when these have them."""
 
 
 class Waiting:
@@ -164,7 +172,10 @@ class RetainedMessages:
         return self.remove(vhost, "")
 
     def merge(self, rows: Iterable[RetainedRow]) -> Answer[None]:
-        """Store the rows of another node that are newer. The answer is given as for `put`."""
+        """Store the rows of another node that are newer. The answer is given as for `put`.
+
+        They are written in one transaction, so the answer for the last one is that for all.
+        """
         last: Answer[None] = given(None)
         for row in rows:
             self._hybrid.see(row.time)
@@ -202,8 +213,8 @@ class RetainedMessages:
         self, waiting: Waiting, outcomes: list[Outcome] | None, error: Exception | None
     ) -> None:
         self._writing_count -= 1
-        self._written_bytes -= waiting.bytes
         if outcomes is None:
+            self._written_bytes -= waiting.bytes
             assert error is not None
             logger.error("%d retained messages are not stored: %s", len(waiting.changes), error)
             _refuse(waiting.answers.values(), error)
@@ -225,11 +236,14 @@ class RetainedMessages:
                 self._note_due(row.changes_at_ms(FORGET_AFTER_MS))
                 if change.is_local:
                     stored.append(row)
-        if self.copies is None or not stored:
-            _give(safe)
-            return
-        copied = self.copies.store(stored)
-        copied.when_given(lambda: _give(safe))
+        copies = self.copies if stored else None
+        copied = given(None) if copies is None else copies.store(stored)
+        copied.when_given(lambda: self._safe(waiting, safe))
+
+    def _safe(self, waiting: Waiting, answers: list[Answer[None]]) -> None:
+        self._written_bytes -= waiting.bytes
+        for answer in answers:
+            answer.give(None)
 
     def _limit_reached(self, row: RetainedRow) -> RetainedLimitReached:
         return RetainedLimitReached(
@@ -276,12 +290,30 @@ class RetainedMessages:
 
     def _page(self, vhost: bytes, wanted: TopicFilter, start: bytes) -> Answer[FoundPage]:
         self._submit()
-        answer: Answer[FoundPage] = Answer()
         now_ms = self._now_ms()
-        self.work.submit(
-            lambda file: file.find(vhost, wanted, start, now_ms),
-            lambda page, error: _give_page(answer, page, error),
-        )
+        return self._job(lambda file: file.find(vhost, wanted, start, now_ms))
+
+    # For the comparison with other nodes
+
+    @property
+    def digests(self) -> list[int]:
+        """The digest of each bucket (storage/retained/retained_rows.py)."""
+        return self.work.file.sums.digests
+
+    def versions(self, bucket: int) -> Answer[list[RetainedVersion]]:
+        """The versions in a bucket. The answer is refused with RetainedFileError."""
+        return self._job(lambda file: file.versions(bucket))
+
+    def rows_but(self, bucket: int, known: list[RetainedVersion], after: int) -> Answer[RowsPage]:
+        """The next rows of a bucket without those of known versions, as in retained_file.py."""
+        return self._job(lambda file: file.rows_but(bucket, known, after))
+
+    def _job(self, job: Callable[[RetainedFile], Result]) -> Answer[Result]:
+        answer: Answer[Result] = Answer()
+        try:
+            self.work.submit(job, partial(_give_result, answer))
+        except RetainedFileError as error:
+            answer.refuse(error)
         return answer
 
     def counts(self, vhost: str) -> Totals:
@@ -321,20 +353,15 @@ def _bytes_of(vhost: str) -> bytes:
     return vhost.encode("utf-8", "surrogateescape")
 
 
-def _give(answers: Iterable[Answer[None]]) -> None:
-    for answer in answers:
-        answer.give(None)
-
-
 def _refuse(lists: Iterable[list[Answer[None]]], error: Exception) -> None:
     for answers in lists:
         for answer in answers:
             answer.refuse(error)
 
 
-def _give_page(answer: Answer[FoundPage], page: FoundPage | None, error: Exception | None) -> None:
-    if page is None:
-        assert error is not None
+def _give_result(answer: Answer[Result], result: Result | None, error: Exception | None) -> None:
+    if error is not None:
         answer.refuse(error)
     else:
-        answer.give(page)
+        assert result is not None, "a job returns a result or raises"
+        answer.give(result)

@@ -73,6 +73,8 @@ from leveret.cluster.remote_queues.placed_factory import serve_placed
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.cluster.replicated_queues.client.own_node import OwnNode
 from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
+from leveret.cluster.retained import retained_copies
+from leveret.cluster.retained.retained_copies import RetainedCopies
 from leveret.cluster.rpc.direct_replies import RemoteReplies
 from leveret.cluster.rpc.rpc import Rpc
 from leveret.cluster.startup import next_start
@@ -86,6 +88,8 @@ from leveret.storage.metadata.metadata_sync import MetadataSync
 from leveret.storage.store.store import Store
 
 TICK_MS = 250
+FEATURES = feature_flags.NAMES | {retained_copies.FEATURE}
+"""What this node tells others that it has."""
 logger = logging.getLogger("leveret.cluster")
 
 
@@ -200,7 +204,7 @@ class ClusterNode(LogListener):
         """Make the replicated log of declarations. Raises SettingError and OSError."""
         configured_rules.check(self._config.cluster)
         self._services, self._clock = services, services.clock
-        links = make_links(self._config, self._data_dir, self._clock, features=feature_flags.NAMES)
+        links = make_links(self._config, self._data_dir, self._clock, features=FEATURES)
         assert links is not None, "without a port for links there is no cluster"
         self.links, self.rpc = links, Rpc(links)
         self._history = History(services.metadata)
@@ -214,6 +218,7 @@ class ClusterNode(LogListener):
         self.states = NodeStates(links, services.alarms, services.client_addresses)
         self.states.static_shovels_changed = lambda: self.running_changed(self.running)
         LimitedCounts(links, services)
+        RetainedCopies(links, services.retained, self._clock)
         self._queues = RemoteQueues(
             self.name, services, links, self._config.cluster,
             not_to_choose=lambda: self.states.under_maintenance, incarnation=links.incarnation,

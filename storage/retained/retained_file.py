@@ -81,6 +81,13 @@ class FoundPage(NamedTuple):
     start: bytes | None
 
 
+class RowsPage(NamedTuple):
+    """A part of the rows of a bucket. last: for the next page. Without rows it is the last page."""
+
+    rows: list[RetainedRow]
+    last: int
+
+
 class RetainedFile:
     """The rows of one node. sums: those after the last transaction."""
 
@@ -263,12 +270,25 @@ class RetainedFile:
         found = self._connection.execute("SELECT time, node FROM rows WHERE bucket = ?", (bucket,))
         return [RetainedVersion(time, node) for time, node in found]
 
-    def rows_but(self, bucket: int, versions: Iterable[RetainedVersion]) -> list[RetainedRow]:
-        """The rows of a bucket, without those of these versions."""
-        known = frozenset(versions)
-        found = self._connection.execute(f"SELECT {COLUMNS} FROM rows WHERE bucket = ?", (bucket,))
-        missing = (columns for columns in found if (columns[2], columns[3]) not in known)
-        return [row for columns in missing if (row := self._checked(columns)) is not None]
+    def rows_but(self, bucket: int, known: Iterable[RetainedVersion], after: int) -> RowsPage:
+        """The next rows of a bucket, PAGE_BYTES of them, without those of known versions.
+
+        after: the `last` of the page before; 0 for the first.
+        """
+        versions = frozenset(known)
+        rows: list[RetainedRow] = []
+        size, last = 0, after
+        for number, *columns in self._connection.execute(
+            f"SELECT id, {COLUMNS} FROM rows WHERE bucket = ? AND id > ? ORDER BY id",
+            (bucket, after),
+        ):
+            if size >= PAGE_BYTES:
+                break
+            last = number
+            if (columns[2], columns[3]) not in versions and (row := self._checked(columns)):
+                rows.append(row)
+                size += row.size
+        return RowsPage(rows, last)
 
     def _text(self, error: Exception) -> str:
         return (

@@ -129,8 +129,10 @@ def test_rows_that_the_other_node_lacks_are_found_by_their_versions(file: Retain
     store(file, row)
     bucket = next(number for number, digest in enumerate(file.sums.digests) if digest)
     assert file.versions(bucket) == [row.version]
-    assert file.rows_but(bucket, [row.version]) == []
-    assert file.rows_but(bucket, [RetainedVersion(5, "n")]) == [row]
+    assert file.rows_but(bucket, [row.version], 0).rows == []
+    page = file.rows_but(bucket, [RetainedVersion(5, "n")], 0)
+    assert page.rows == [row]
+    assert file.rows_but(bucket, [], page.last).rows == []
 
 
 def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:

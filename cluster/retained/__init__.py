@@ -1,0 +1,1 @@
+"""Copies of retained messages on all nodes of a cluster."""
