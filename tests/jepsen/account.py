@@ -110,6 +110,10 @@ class Account:
             )
         return told
 
+    def more_figures(self) -> list[str]:
+        """More lines to print."""
+        return []
+
     def standstills(self) -> list[Standstill]:
         """The longest one after each event, of publishers at nodes that it spared."""
         longest: dict[str, Standstill] = {}

@@ -3,19 +3,21 @@
 import signal
 import time
 import urllib.error
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.cluster.hosted_nodes import Cluster, partitions
 from tests.jepsen.account import Event
-from tests.jepsen.plan import CUT, FULL_DISK, KILL, ONE_WAY, PAUSE, SLOW, STOP, Fault
+from tests.jepsen.plan import CUT, FULL_DISK, KILL, ONE_WAY, PAUSE, POWER, SLOW, STOP, Fault
+from tests.jepsen.power import PowerDisk
 from tests.patience import PATIENCE_SECONDS
 from tests.store_problems import assert_intact
 
 LOOK_SECONDS = 0.05
 DELAY_SECONDS, LOSS = 0.05, 0.1
 """Of slow links."""
-NUMBERS = {KILL: signal.SIGKILL, STOP: signal.SIGTERM}
+NUMBERS = {KILL: signal.SIGKILL, STOP: signal.SIGTERM, POWER: signal.SIGKILL}
 
 
 class NotWhole(AssertionError):
@@ -25,17 +27,20 @@ class NotWhole(AssertionError):
 class Nemesis:
     """Carries out a plan. disk: the directory that is filled, of the last node. tell: gets lines.
 
+    power: the disks of nodes whose power can be cut, by their directories.
     returns: how long it took until all nodes were there after each fault.
     """
 
     def __init__(
-        self, cluster: Cluster, events: list[Event], disk: Path, tell: Callable[[str], object]
-    ) -> None:
+        self, cluster: Cluster, events: list[Event], disk: Path, tell: Callable[[str], object],
+        power: Mapping[Path, PowerDisk] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         self._cluster = cluster
         self._nodes = {node.name[0]: node for node in cluster.nodes}
         self._events = events
         self._filling = disk / "filling"
         self._tell = tell
+        self._power = power
         self._starts = 0
         self.returns: list[tuple[float, str]] = []
 
@@ -85,6 +90,9 @@ class Nemesis:
         for letter in fault.victims:
             self._nodes[letter].stop()
             assert_intact(self._nodes[letter].data_dir)
+        if fault.kind == POWER:
+            for letter in fault.victims:
+                self._power[self._nodes[letter].data_dir].cut()
 
     def _end(self, fault: Fault) -> None:
         if fault.kind == PAUSE:

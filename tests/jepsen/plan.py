@@ -12,14 +12,15 @@ IGNORE, AUTOHEAL = "ignore", "autoheal"
 PAUSE_MINORITY, PAUSE_IF_ALL_DOWN = "pause_minority", "pause_if_all_down"
 MODES = (PAUSE_MINORITY, PAUSE_IF_ALL_DOWN, AUTOHEAL, IGNORE)
 
-KILL, STOP, PAUSE, CUT, ONE_WAY, SLOW, FULL_DISK = (
-    "kill", "stop", "pause", "cut", "one way", "slow", "full disk",
+KILL, STOP, PAUSE, CUT, ONE_WAY, SLOW, FULL_DISK, POWER = (
+    "kill", "stop", "pause", "cut", "one way", "slow", "full disk", "power cut",
 )  # fmt: skip
 ALONE, HALVES, BRIDGE = "alone", "halves", "bridge"
 SHAPES = (ALONE, ALONE, HALVES, BRIDGE)
 KINDS = (KILL, KILL, STOP, PAUSE, PAUSE, CUT, CUT, ONE_WAY, SLOW, FULL_DISK)
 CLEAR_KINDS = (KILL, KILL, STOP, CUT, CUT)
 """Of runs in which every side goes on by itself: who has lost is to be beyond doubt."""
+WITH_POWER_CUTS = (*KINDS, POWER, POWER)
 CALM_SECONDS = 0.5, 3.0
 
 
@@ -46,29 +47,34 @@ class Fault(NamedTuple):
     @property
     def ends_a_process(self) -> bool:
         """The victims have to be started again."""
-        return self.kind in (KILL, STOP)
+        return self.kind in (KILL, STOP, POWER)
 
 
 def plan(
-    seed: int, nodes: str, seconds: float, mode: str, tick_s: float, survives: bool = False
-) -> list[Fault]:
+    seed: int, nodes: str, seconds: float, mode: str, tick_s: float, survives: bool = False,
+    has_power_cuts: bool = False,
+) -> list[Fault]:  # fmt: skip
     """The faults of a run of about `seconds` seconds. tick_s: the silence that is noticed.
 
-    survives: the queues survive each kind of fault in all modes.
+    survives: the queues survive each kind of fault in all modes. has_power_cuts: the power can be
+    cut.
     """
     chance = Random(seed)
     is_clear = mode in (IGNORE, AUTOHEAL) and not survives
+    kinds = CLEAR_KINDS if is_clear else WITH_POWER_CUTS if has_power_cuts else KINDS
     faults: list[Fault] = []
     at_s = 0.0
     while at_s < seconds:
-        fault = _fault(chance, nodes, is_clear, tick_s)
+        fault = _fault(chance, nodes, kinds, is_clear, tick_s)
         faults.append(fault)
         at_s += fault.seconds + fault.calm_seconds + 2 * tick_s
     return faults
 
 
-def _fault(chance: Random, nodes: str, is_clear: bool, tick_s: float) -> Fault:
-    kind = chance.choice(CLEAR_KINDS if is_clear else KINDS)
+def _fault(
+    chance: Random, nodes: str, kinds: tuple[str, ...], is_clear: bool, tick_s: float
+) -> Fault:
+    kind = chance.choice(kinds)
     calm = chance.uniform(*CALM_SECONDS)
     mixed = "".join(chance.sample(nodes, len(nodes)))
     if kind == CUT:
@@ -77,6 +83,9 @@ def _fault(chance: Random, nodes: str, is_clear: bool, tick_s: float) -> Fault:
         count = chance.choice((1, 1, 1, 2, len(nodes)))
         seconds = chance.choice((0.0, 0.5, tick_s, 2.5 * tick_s))
         return Fault(kind, _parts(mixed, count), seconds, calm)
+    if kind == POWER:
+        count = chance.choice((1, len(nodes), len(nodes)))
+        return Fault(kind, _parts(mixed, count), chance.choice((0.0, tick_s)), calm)
     if kind == PAUSE:
         count = chance.choice((1, 1, 1, 2, len(nodes) - 1))
         seconds = tick_s * chance.choice((0.3, 0.8, 1.1, 1.6, 3.0))

@@ -8,7 +8,7 @@ from tests.cluster.hosted_nodes import Cluster, api
 from tests.jepsen.account import Account
 from tests.jepsen.clients import Clients
 from tests.jepsen.stream_account import StreamAccount
-from tests.jepsen.stream_clients import StreamClients
+from tests.jepsen.stream_clients import PARTITIONS, SUPER_STREAM, StreamClients
 from tests.jepsen.stream_protocol import PORT
 
 DOWN = "down"
@@ -26,6 +26,7 @@ class QueueKind(NamedTuple):
     partition handling, so every fault may happen with each of them. is_exact: no message may be
     delivered twice without the mark of a redelivery, and first deliveries are in order. columns:
     what tells the state of a queue whose messages do not come. account, clients: what a run uses.
+    super_stream: the queues that are the partitions of one; they have replicas that come and go.
     """
 
     names: list[str]
@@ -37,6 +38,7 @@ class QueueKind(NamedTuple):
     columns: tuple[str, ...]
     account: Callable[[], Account] = Account
     clients: type[Clients] = Clients
+    super_stream: tuple[str, ...] = ()
 
     def declare(self, cluster: Cluster) -> None:
         """Declare the queues, each at another node."""
@@ -48,6 +50,18 @@ class QueueKind(NamedTuple):
             arguments = self.arguments.get(queue.partition("-")[0])
             with cluster.nodes[number % len(cluster.nodes)].connect() as connection:
                 connection.channel().queue_declare(queue, durable=True, arguments=arguments)
+        if self.super_stream:
+            self._declare_super_stream(first)
+
+    def _declare_super_stream(self, node: ClusteredNode) -> None:
+        with node.connect() as connection:
+            channel = connection.channel()
+            channel.exchange_declare(
+                SUPER_STREAM, "direct", durable=True, arguments={"x-super-stream": True}
+            )
+            for number, queue in enumerate(self.super_stream):
+                order = {"x-stream-partition-order": number}
+                channel.queue_bind(queue, SUPER_STREAM, str(number), order)
 
     def depth(self, nodes: Sequence[ClusteredNode]) -> int:
         """How many messages all queues have, as the nodes that lead them show them.
@@ -108,6 +122,6 @@ STREAM = QueueKind(
         "young": {"x-queue-type": "stream", "x-max-age": "1m", **SMALL_SEGMENTS},
     },
     {}, True, True, ("name", "leader", "state", "members", "online", "messages"),
-    lambda: StreamAccount(frozenset({"short-1", "young-1"})), StreamClients,
+    lambda: StreamAccount(frozenset({"short-1", "young-1"})), StreamClients, PARTITIONS,
 )  # fmt: skip
 KINDS_OF_QUEUES = {"mirrored": MIRRORED, "quorum": QUORUM, "stream": STREAM}

@@ -4,21 +4,25 @@
     python -m tests.jepsen.run --mode autoheal --nodes 5 --seed 7
     python -m tests.jepsen.run --queues quorum --mode ignore
     python -m tests.jepsen.run --queues stream --mode autoheal
+    python -m tests.jepsen.run --queues stream --power-cuts
 
 Publishers and consumers use several queues at all nodes of a cluster, while the faults of a plan
 happen, which follows from the seed. In the end all queues are drained. Each confirmed message has
 to be consumed, or, with `autoheal` and `ignore`, in a file of discarded messages. It needs root,
-for the networks.
+for the networks. With `--power-cuts` each node has a disk of its own, whose power is cut: what was
+not synced is gone. Replicas of streams are added and deleted all the time.
 """
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 from leveret.cluster.partitions.leftovers.files import DiscardedReader, files
@@ -27,8 +31,10 @@ from tests.cluster.clustered_nodes import ClusteredNode
 from tests.cluster.hosted_nodes import AMQP_PORT, Cluster
 from tests.cluster.namespaces import why_not
 from tests.jepsen.account import SHOWN, Account
+from tests.jepsen.membership import Membership
 from tests.jepsen.nemesis import Nemesis, NotWhole
 from tests.jepsen.plan import AUTOHEAL, FULL_DISK, IGNORE, MODES, PAUSE_IF_ALL_DOWN, Fault, plan
+from tests.jepsen.power import PowerDisk, power_disks
 from tests.jepsen.queue_kinds import KINDS_OF_QUEUES, MIRRORED, QueueKind
 from tests.patience import PATIENCE_SECONDS
 from tests.small_disk import mounted
@@ -46,6 +52,7 @@ class Run(NamedTuple):
     seconds: float
     tick_s: int = 2
     queues: QueueKind = MIRRORED
+    has_power_cuts: bool = False
 
     @property
     def letters(self) -> str:
@@ -62,17 +69,26 @@ class Outcome(NamedTuple):
 
 def run(wanted: Run, directory: Path, tell: Callable[[str], object]) -> Outcome:
     """Make a cluster in a directory, and do all that the module says."""
-    with mounted(directory / wanted.letters[-1], DISK_MEGABYTES) as reason:
+    with contextlib.ExitStack() as stack:
+        power: dict[Path, PowerDisk] = {}
+        reason = ""
+        if wanted.has_power_cuts:
+            places = [directory / letter for letter in wanted.letters]
+            power = stack.enter_context(power_disks(places, DISK_MEGABYTES))
+        else:
+            reason = stack.enter_context(mounted(directory / wanted.letters[-1], DISK_MEGABYTES))
         faults = plan(
             wanted.seed, wanted.letters, wanted.seconds, wanted.mode, wanted.tick_s,
-            wanted.queues.survives_partitions,
+            wanted.queues.survives_partitions, wanted.has_power_cuts,
         )  # fmt: skip
         if reason:
             faults = [fault for fault in faults if fault.kind != FULL_DISK]
         settings = _settings(wanted)
-        with Cluster(directory, wanted.nodes, *settings, tick_s=wanted.tick_s) as cluster:
-            cluster.is_left_partitioned = wanted.mode == IGNORE
-            return asyncio.run(_run(wanted, cluster, faults, directory, tell))
+        cluster = stack.enter_context(
+            Cluster(directory, wanted.nodes, *settings, tick_s=wanted.tick_s)
+        )
+        cluster.is_left_partitioned = wanted.mode == IGNORE
+        return asyncio.run(_run(wanted, cluster, faults, directory, power, tell))
 
 
 def _settings(wanted: Run) -> list[str]:
@@ -85,7 +101,7 @@ def _settings(wanted: Run) -> list[str]:
 
 async def _run(
     wanted: Run, cluster: Cluster, faults: list[Fault], directory: Path,
-    tell: Callable[[str], object],
+    power: dict[Path, PowerDisk], tell: Callable[[str], object],
 ) -> Outcome:  # fmt: skip
     account = wanted.queues.account()
     begun = time.monotonic()
@@ -102,11 +118,14 @@ async def _run(
     clients = kind.clients(
         urls, kind.names, account, wanted.seed, lambda: kind.depth(cluster.nodes)
     )
-    nemesis = Nemesis(cluster, account.events, directory / wanted.letters[-1], timed)
+    nemesis = Nemesis(cluster, account.events, directory / wanted.letters[-1], timed, power)
+    membership = Membership(cluster.nodes, kind.super_stream, Random(wanted.seed))
     problems = []
     clients.start()
+    changing = asyncio.ensure_future(membership.change())
     try:
         await asyncio.to_thread(nemesis.run, faults)
+        changing.cancel()
         await asyncio.wait_for(clients.stop_publishing(), PATIENCE_SECONDS)
         timed("the queues are drained")
         await asyncio.wait_for(clients.drain(), PATIENCE_SECONDS)
@@ -125,7 +144,10 @@ async def _run(
     if not account.confirmed:
         problems.append("nothing was confirmed")
     problems += _errors(directory)
-    return Outcome(problems, _figures(account, nemesis, begun))
+    figures = _figures(account, nemesis, begun)
+    if kind.super_stream:
+        figures.append(f"replicas were added or deleted {membership.changes} times")
+    return Outcome(problems, [*figures, *account.more_figures()])
 
 
 def _discarded(data_dir: Path) -> Iterator[str]:
@@ -184,12 +206,13 @@ def main() -> None:
     options.add_argument("--nodes", type=int, choices=(2, 3, 4, 5), default=3)
     options.add_argument("--ticktime", type=int, default=2)
     options.add_argument("--queues", choices=KINDS_OF_QUEUES, default="mirrored")
+    options.add_argument("--power-cuts", action="store_true")
     chosen = options.parse_args()
     if reason := why_not():
         sys.exit(f"there can be no network to cut: {reason}")
     wanted = Run(
         chosen.seed, chosen.mode, chosen.nodes, 60 * chosen.minutes, chosen.ticktime,
-        KINDS_OF_QUEUES[chosen.queues],
+        KINDS_OF_QUEUES[chosen.queues], chosen.power_cuts,
     )  # fmt: skip
     directory = Path(tempfile.mkdtemp(prefix="jepsen-"))
     print(wanted, "logs and data are in", directory, flush=True)

@@ -7,8 +7,12 @@ are made on all nodes when everything is over: so nothing was delivered that was
 
 import re
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from tests.jepsen.account import SHOWN, Account
+
+if TYPE_CHECKING:
+    from tests.jepsen.group_account import GroupAccount
 
 NAMED = "named"
 """The beginning of the names of publishers with deduplication."""
@@ -82,7 +86,7 @@ class StreamAccount(Account):
     """What clients of streams saw. short: the streams whose retention removes messages.
 
     bodies: by stream and offset, the message and a hash of its body. last: a reading by each node
-    of each stream when all is over.
+    of each stream when all is over. groups: of single active consumers, by their streams.
     """
 
     def __init__(self, short: frozenset[str] = frozenset()) -> None:
@@ -91,12 +95,20 @@ class StreamAccount(Account):
         self.bodies: dict[str, dict[int, tuple[str, int]]] = {}
         self.wrong: list[str] = []
         self.last: dict[str, list[Reading]] = {}
+        self.groups: dict[str, GroupAccount] = {}
 
     @property
     def missing(self) -> set[str]:
         """The messages that were confirmed, and that are in no last reading."""
         left = {one for found in self.last.values() for one in found[0].messages.values()}
         return {one for one in self.confirmed.keys() - left if _queue_of(one) not in self.short}
+
+    def more_figures(self) -> list[str]:
+        """More lines to print."""
+        return [
+            f"{group.changes} times a member of the group of {queue} became active"
+            for queue, group in self.groups.items()
+        ]
 
     def problems(self, is_exact: bool = False) -> list[str]:
         """What must not be, after all streams were read on all nodes."""

@@ -3,7 +3,8 @@
 Beside the publishers of clients.py, each stream has a publisher with a name, which goes from node
 to node: it sends what was not confirmed again until it is, and deduplication stores it once.
 Readers begin again after some seconds: at the first or the next message, an offset, or a time. One
-stores its offset through one node, and looks at it through another.
+stores its offset through one node, and looks at it through another. Those streams that are
+partitions of a super stream have groups of single active consumers, too.
 """
 
 import asyncio
@@ -24,6 +25,8 @@ from tests.jepsen.clients import (
     Clients,
     _close,
 )
+from tests.jepsen.group_account import GroupAccount
+from tests.jepsen.group_members import Groups
 from tests.jepsen.stream_account import NAMED, Reading, StoredOffset, StreamAccount
 from tests.jepsen.stream_protocol import LOST as STREAM_LOST
 from tests.jepsen.stream_protocol import StreamClient
@@ -34,6 +37,8 @@ NAMED_PATIENCE_SECONDS = 1.5
 PREFETCH = 100
 END, READER = "end", "reader"
 FIRST = b"\0\1"
+SUPER_STREAM, PARTITIONS = "parts", ("all-1", "three-1", "one-1")
+"""A super stream of some of the streams. Without retention, so that groups get all messages."""
 
 
 class StreamClients(Clients):
@@ -46,6 +51,8 @@ class StreamClients(Clients):
         super().__init__(urls, queues, account, seed, depth)
         self._streams = account
         self._offsets: dict[str, StoredOffset] = {}
+        account.groups = {queue: GroupAccount(account, queue) for queue in PARTITIONS}
+        self._groups = Groups(SUPER_STREAM, account.groups, self._chance, self._any_host)
 
     def start(self) -> None:
         """Begin to publish and to read."""
@@ -56,6 +63,7 @@ class StreamClients(Clients):
             self._publishers.append(start(self._store_offsets(queue)))
             for node in self._urls:
                 self._consumers.append(start(self._read_chunks_on(node, queue)))
+        self._groups.start()
 
     async def drain(self) -> None:
         """Read all of all streams on all nodes."""
@@ -78,6 +86,8 @@ class StreamClients(Clients):
                     for node, reading in zip(self._urls, readings, strict=True)
                 )
             )
+        last = {queue: max(self._streams.last[queue][0].messages) for queue in PARTITIONS}
+        await self._groups.finish(last)
 
     # Publishing
 
@@ -241,6 +251,9 @@ class StreamClients(Clients):
                         at, entries = await client.chunk()
                         for number, entry in enumerate(entries, at):
                             reading.take(number, entry)
+
+    def _any_host(self) -> str:
+        return self._host(self._chance.choice([*self._urls]))
 
     def _host(self, node: str) -> str:
         host = urlsplit(self._urls[node]).hostname

@@ -111,17 +111,18 @@ class StreamClient:
 
     # Reading
 
-    async def subscribe(self, stream: str, offset: bytes) -> None:
-        """Read from an offset specification on."""
-        await self._subscribe(stream, offset, CREDIT)
+    async def subscribe(self, stream: str, offset: bytes, **properties: str) -> None:
+        """Read from an offset specification on. A dash in a property is an underscore."""
+        await self._subscribe(stream, offset, CREDIT, **properties)
 
     async def subscribe_without_credit(self, stream: str, offset: bytes) -> None:
         """Ask for nothing yet."""
         await self._subscribe(stream, offset, 0)
 
-    async def _subscribe(self, stream: str, offset: bytes, credit: int) -> None:
+    async def _subscribe(self, stream: str, offset: bytes, credit: int, **properties: str) -> None:
         body = bytes([SUBSCRIPTION]) + string(stream) + offset + struct.pack(">H", credit)
-        await self.request(codes.SUBSCRIBE, body + pairs())
+        table = {name.replace("_", "-"): value for name, value in properties.items()}
+        await self.request(codes.SUBSCRIBE, body + pairs(**table))
 
     async def chunk(self) -> tuple[int, list[bytes]]:
         """The first offset and the entries of the next chunk, whose checksum is compared."""
@@ -132,14 +133,19 @@ class StreamClient:
             if key == codes.METADATA_UPDATE:
                 raise Refused("the stream is not available")
         self.send(codes.CREDIT, struct.pack(">Bh", SUBSCRIPTION, 1))
-        chunk = body[1:]
-        head = read_head(chunk)
-        data = chunk[HEAD_BYTES:]
-        assert zlib.crc32(data) == head.crc, f"the chunk at {head.offset} has another checksum"
-        entries = []
-        while data:
-            length = int.from_bytes(data[:4], "big")
-            entries.append(data[4 : 4 + length])
-            data = data[4 + length :]
-        assert len(entries) == head.entry_count, f"the chunk at {head.offset} lacks entries"
-        return head.offset, entries
+        return read_chunk(body)
+
+
+def read_chunk(body: bytes) -> tuple[int, list[bytes]]:
+    """The first offset and the entries of the chunk in a delivery; its checksum is compared."""
+    chunk = body[1:]
+    head = read_head(chunk)
+    data = chunk[HEAD_BYTES:]
+    assert zlib.crc32(data) == head.crc, f"the chunk at {head.offset} has another checksum"
+    entries = []
+    while data:
+        length = int.from_bytes(data[:4], "big")
+        entries.append(data[4 : 4 + length])
+        data = data[4 + length :]
+    assert len(entries) == head.entry_count, f"the chunk at {head.offset} lacks entries"
+    return head.offset, entries

@@ -178,11 +178,19 @@ async def test_frames_that_are_wrong_close_the_connection(node, clock, key, body
 
 async def test_the_client_answers_close(node):
     client = await node.client()
-    client.connection.force_close("an operator wants it")
+    client.send(99)
     (close,) = await client.frames()
-    assert close.body.endswith(string("an operator wants it"))
+    assert close.key == codes.CLOSE
     client.send(codes.CLOSE | codes.RESPONSE, struct.pack(">IH", 1, codes.OK))
     assert client.socket.is_closed
+
+
+async def test_a_forced_close_has_no_frame_because_clients_would_not_connect_again(node, caplog):
+    client = await node.client()
+    client.connection.force_close("an operator wants it")
+    assert client.socket.is_closed
+    assert await client.frames() == []
+    assert "an operator wants it" in caplog.text
 
 
 async def test_heartbeats_in_both_directions(node, clock):

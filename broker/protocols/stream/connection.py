@@ -205,11 +205,14 @@ class StreamConnection(SocketConnection, asyncio.BaseProtocol):
         self.ending.abort_later(CLOSE_TIMEOUT_MS, "the client does not answer close")
 
     def force_close(self, explanation: str) -> None:
-        """Close the connection at an operator's request, or because the broker stops."""
+        """Close the connection at an operator's request, or because the broker stops.
+
+        As in RabbitMQ, only the socket is closed: some clients take a close frame as the program's
+        own fault, and do not connect again.
+        """
         if self.is_open:
-            self.fail(codes.OK, explanation)
-        else:
-            self.drop()
+            logger.error("closing connection %s: %s", self.name, explanation)
+        self.drop()
 
     def release(self) -> None:
         """Release everything that the connection holds."""
