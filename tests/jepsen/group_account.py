@@ -1,7 +1,7 @@
 """The account of a group of single active consumers: who was active, and what they got.
 
-The members store the offset of what they have got, and whoever becomes active begins after it. So
-all of them together get the messages of the stream without a gap. A member that is cut off from
+A member stores the offset of each message that it has got, and the next active one begins after it.
+So all of them together get the messages of the stream without a gap. A member that is cut off from
 the leader does not learn that another one has become active: two may be active until the
 network is whole, but not for longer, and no second one becomes active in peace.
 """
