@@ -24,6 +24,7 @@ from leveret.broker.config.oauth2_settings import OAuth2Settings
 from leveret.broker.config.resource_settings import DiskSettings, MemorySettings
 from leveret.broker.config.setting_error import SettingError, explain, explain_key
 from leveret.broker.config.settings import SETTINGS, Config, IgnoredSetting
+from leveret.broker.config.stomp_settings import StompSettings
 from leveret.broker.config.stream_settings import StreamSettings
 from leveret.broker.config.tcp_settings import TcpSettings
 from leveret.broker.config.tls_settings import ClientTlsOptions, TlsListenerOptions, TlsSettings
@@ -53,6 +54,7 @@ __all__ = [
     "PrometheusSettings",
     "Setting",
     "SettingError",
+    "StompSettings",
     "StreamSettings",
     "TcpSettings",
     "TlsListenerOptions",

@@ -94,6 +94,7 @@ SECTIONS = {
     "disk": "Disk",
     "management": "Management",
     "prometheus": "Metrics",
+    "stomp": "STOMP",
     "stream": "The stream protocol",
     "retained": "Retained messages of MQTT",
     "mqtt": "MQTT",

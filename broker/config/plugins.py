@@ -26,6 +26,7 @@ NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 USUAL_PORTS: Final = {
     "rabbitmq_stream": ("stream.listeners", "stream.tls_listeners", 5552),
     "rabbitmq_mqtt": ("mqtt.listeners", "mqtt.tls_listeners", 1883),
+    "rabbitmq_stomp": ("stomp.listeners", "stomp.tls_listeners", 61613),
 }
 """Of each plugin with a protocol: the attributes of its listeners, and the port that it has if no
 listener is configured.

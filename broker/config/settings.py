@@ -37,6 +37,7 @@ from leveret.broker.config.oauth2_settings import OAuth2Settings
 from leveret.broker.config.plugins import PLUGINS
 from leveret.broker.config.resource_settings import DiskSettings, MemorySettings
 from leveret.broker.config.retained_settings import RetainedSettings
+from leveret.broker.config.stomp_settings import StompSettings
 from leveret.broker.config.stream_settings import StreamSettings
 from leveret.broker.config.tcp_settings import TcpSettings
 from leveret.broker.config.tls_settings import TlsSettings
@@ -325,6 +326,7 @@ class Config:
     disk: DiskSettings = section(DiskSettings)
     management: ManagementSettings = section(ManagementSettings)
     prometheus: PrometheusSettings = section(PrometheusSettings)
+    stomp: StompSettings = section(StompSettings)
     stream: StreamSettings = section(StreamSettings)
     retained: RetainedSettings = section(RetainedSettings)
     mqtt: MqttSettings = section(MqttSettings)

@@ -9,6 +9,7 @@ from typing import Final
 from leveret import __version__
 from leveret.broker.plugins.plugin import INTERFACE, NONE, Contributions, Plugin
 
+STOMP: Final = "rabbitmq_stomp"
 STREAM: Final = "rabbitmq_stream"
 MQTT: Final = "rabbitmq_mqtt"
 
@@ -66,6 +67,10 @@ BUILT_IN: Final = {
 OPTIONAL: Final = {
     one.name: one
     for one in (
+        _own(
+            STOMP, "STOMP 1.0, 1.1 and 1.2",
+            protocols={"stomp": "leveret.broker.protocols.stomp.stomp_protocol:stomp_protocol"},
+        ),
         _own(
             STREAM, "RabbitMQ's stream protocol",
             protocols={"stream": "leveret.broker.protocols.stream.stream_protocol:stream_protocol"},

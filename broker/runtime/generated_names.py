@@ -11,5 +11,10 @@ GENERATED_BYTES = 16
 
 def generate_name(prefix: str) -> str:
     """`amq.gen-` (or another prefix) and 22 characters that cannot be guessed."""
-    token = base64.urlsafe_b64encode(secrets.token_bytes(GENERATED_BYTES)).rstrip(b"=")
+    return encode_name(prefix, secrets.token_bytes(GENERATED_BYTES))
+
+
+def encode_name(prefix: str, data: bytes) -> str:
+    """A prefix and these bytes as base64, for a name that is not generated at random."""
+    token = base64.urlsafe_b64encode(data).rstrip(b"=")
     return f"{prefix}-{token.decode()}"

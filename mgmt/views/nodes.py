@@ -345,6 +345,8 @@ _PURPOSES = {
     "http": "HTTP API",
     "https": "HTTP API over TLS (HTTPS)",
     "http/prometheus": "Prometheus exporter API over HTTP",
+    "stomp": "STOMP",
+    "stomp/ssl": "STOMP over TLS",
     "stream": "stream",
     "stream/ssl": "stream over TLS",
 }

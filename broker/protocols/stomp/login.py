@@ -1,0 +1,141 @@
+"""CONNECT: the version, the user and the virtual host of a connection.
+
+The order of the checks and the texts are RabbitMQ's. A client may try again on the same connection;
+the answer to a wrong password takes some time, which slows guessing.
+"""
+
+import logging
+from typing import Final
+
+from leveret.broker.amqp.errors import Fault, not_allowed
+from leveret.broker.auth.certificates import CertificateRefused, name_from_session
+from leveret.broker.auth.identity import Identity, LoginAttempt
+from leveret.broker.auth.users import may_connect_from
+from leveret.broker.events.connection_events import login_failed, login_succeeded
+from leveret.broker.protocols.amqp091.connection.handshake import COMPATIBLE_VERSIONS, PRODUCT
+from leveret.broker.protocols.stomp.errors import VERSIONS, StompError, processing_error
+from leveret.broker.protocols.stomp.message_headers import number_of
+from leveret.broker.protocols.stomp.serving import StompClient
+from leveret.broker.runtime.pending import Answer
+
+REFUSAL_MS: Final = 3_000
+"""RabbitMQ's delay before it answers a wrong password."""
+HEART_BEAT_MS_MAX: Final = 2**31 - 1
+
+logger = logging.getLogger("leveret.connection")
+
+
+async def log_in(client: StompClient, headers: dict[str, str], is_told: bool = True) -> None:
+    """Open the connection. is_told: the client gets CONNECTED. Raises StompError."""
+    try:
+        client.check_node_limits()
+    except Fault:
+        raise _refused("Connection refused: node connection limit reached") from None
+    version = _agreed_version(headers)
+    if version == VERSIONS[0]:
+        headers = {name: value.lstrip(" ") for name, value in headers.items()}
+    beats = _heart_beats(headers)
+    client.protocol = f"{client.protocol.partition('STOMP')[0]}STOMP {version}"
+    vhost_name = headers.get("host", client.settings.default_vhost)
+    name, password = _credentials(client, headers)
+    attempt = LoginAttempt(name, password, client.peer_host, client.name, client.protocol)
+    user = await client.services.access.begin_log_in(attempt)
+    if user is None:
+        await _refuse(client, name)
+        return
+    login_succeeded(client, user.name)
+    await _open(client, user, vhost_name, version, beats, is_told)
+
+
+def _agreed_version(headers: dict[str, str]) -> str:
+    offered = headers.get("accept-version", VERSIONS[0]).split(",")
+    common = [version for version in VERSIONS if version in offered]
+    if not common:
+        detail = f"Supported versions are {','.join(VERSIONS)}\n"
+        raise StompError("Version mismatch", detail)
+    return common[-1]
+
+
+def _heart_beats(headers: dict[str, str]) -> tuple[int, int]:
+    """The intervals of the server's heart-beats and of the client's, in whole seconds."""
+    sent, comma, wanted = headers.get("heart-beat", "0,0").partition(",")
+    if not comma:
+        raise processing_error()
+    return _seconds(wanted), _seconds(sent)
+
+
+def _seconds(text: str) -> int:
+    interval_ms = number_of(text, HEART_BEAT_MS_MAX)
+    return max(1, interval_ms // 1000) if interval_ms else 0
+
+
+def _credentials(client: StompClient, headers: dict[str, str]) -> tuple[str, str | None]:
+    """Name and password of the client, of its certificate, or of the settings."""
+    settings = client.settings
+    if "login" not in headers and settings.ssl_cert_login and client.tls is not None:
+        client.mechanism = "ssl"
+        try:
+            return name_from_session(client.tls, client.services.config.tls), None
+        except CertificateRefused as refused:
+            logger.error("%s: %s", client.name, refused)
+            login_failed(client, None, str(refused))
+            raise _refused(f"Access refused: {refused}") from None
+    client.mechanism = "stomp_headers" if "login" in headers else "config"
+    return headers.get("login", settings.default_user), headers.get(
+        "passcode", settings.default_pass
+    )
+
+
+async def _refuse(client: StompClient, name: str) -> None:
+    is_local = may_connect_from(client.peer_host, name, client.services.config.loopback_users)
+    problem = "invalid credentials" if is_local else "can only connect via localhost"
+    login_failed(client, name, f"user '{name}' - {problem}")
+    over: Answer[None] = Answer()
+    client.services.clock.call_later_ms(REFUSAL_MS, lambda: over.give(None))
+    await over
+    if not is_local:
+        raise _refused("non-loopback access denied")
+    raise _refused(f"Access refused for user '{name}'")
+
+
+async def _open(
+    client: StompClient,
+    user: Identity,
+    vhost_name: str,
+    version: str,
+    beats: tuple[int, int],
+    is_told: bool,
+) -> None:
+    services = client.services
+    vhost = services.vhosts.get(vhost_name)
+    try:
+        if vhost is None:
+            raise not_allowed(f"vhost {vhost_name} not found")
+        await services.access.check_vhost(user, vhost_name, client.peer_host)
+        if vhost.is_deleted:
+            # Deleted while a backend was checking.
+            raise not_allowed(f"vhost {vhost_name} not found")
+    except Fault as fault:
+        logger.error("%s: %s", client.name, fault.explanation)
+        raise _refused(f"Virtual host '{vhost_name}' access denied") from None
+    try:
+        client.check_limits(user, vhost_name)
+    except Fault as fault:
+        logger.error("%s: %s", client.name, fault.explanation)
+        raise _refused("Connection refused: vhost connection limit reached") from None
+    session = client.open(user, vhost, version)
+    sent_s, expected_s = beats
+    if is_told:
+        told = {
+            "session": session.name_for_client,
+            "heart-beat": f"{sent_s * 1000},{expected_s * 1000}",
+            "version": version,
+        }
+        if not client.settings.hide_server_info:
+            told["server"] = f"{PRODUCT}/{COMPATIBLE_VERSIONS[services.config.compat]}"
+        client.output.send("CONNECTED", told)
+    client.begin_heart_beats(sent_s, expected_s)
+
+
+def _refused(detail: str) -> StompError:
+    return StompError("Bad CONNECT", detail)

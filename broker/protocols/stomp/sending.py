@@ -1,0 +1,144 @@
+"""SEND: messages of one connection, published in runs. Compiled.
+
+Messages that come one behind the other, to one destination and of one kind (`ContentHeader.kind`),
+are a run, which is published in one call. What a head says is found out once: its destination
+becomes a `Target`, and its headers properties. Both are kept with a head that the scanner keeps
+(frames.py); targets are also found by the text of the destination.
+"""
+
+from typing import Final
+
+from leveret.broker.amqp.content_header import ContentHeader
+from leveret.broker.amqp.field_table import encode_short_string
+from leveret.broker.amqp.properties import NEEDS_CARE
+from leveret.broker.protocols.stomp.stomp_session import StompSession
+from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.runtime.pending import Steps
+from leveret.broker.runtime.turns import Turns
+from leveret.broker.sessions import publishing
+from leveret.broker.sessions.targets import RUN_WORK, Target
+from leveret.storage.messages.message import Address, Message
+
+_KEY: Final = b"\0\0\0"
+"""Precedes a destination in the key of its target: no key of an exchange and a routing key begins
+so, except the one of two empty names, which ends there."""
+MANY_MESSAGES: Final = 64
+MANY_BYTES: Final = 64 * 1024
+"""A publisher that sends this much at a time may outrun the consumers of its queues."""
+
+
+class SendUse:
+    """What SEND with a head does: where its message goes, and the properties."""
+
+    __slots__ = ("header", "target")
+
+    def __init__(self, target: Target, header: ContentHeader) -> None:
+        self.target = target
+        self.header = header
+
+
+class Sending:
+    """The messages of one session that wait to be published together."""
+
+    __slots__ = ("_body_bytes", "_bytes_max", "_kind", "_messages", "_session", "_target", "_turns")
+
+    def __init__(self, session: StompSession) -> None:
+        self._session: StompSession | None = session
+        self._turns: Turns = session.vhost.turns
+        self._bytes_max = session.message_bytes_max
+        self._target: Target | None = None
+        self._messages: list[Message] = []
+        self._body_bytes = 0
+        self._kind = -1
+
+    def close(self) -> None:
+        """The connection ends: what was not published is dropped."""
+        self._session = self._target = None
+        self._messages = []
+
+    @property
+    def is_any(self) -> bool:
+        """Whether messages wait to be published."""
+        return bool(self._messages)
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether these are persistent."""
+        return publishing_header(self._messages[0]).is_persistent
+
+    @property
+    def count(self) -> int:
+        """The number of the messages."""
+        return len(self._messages)
+
+    def takes(self, use: SendUse, body_bytes: int) -> bool:
+        """Whether a message belongs to the same run as those that wait."""
+        if not self._messages:
+            return True
+        kind = use.header.kind
+        return (
+            use.target is self._target
+            and kind == self._kind
+            and kind < NEEDS_CARE
+            and self._body_bytes + body_bytes <= self._bytes_max
+        )
+
+    def add(self, use: SendUse, body: bytes) -> None:
+        """Add a message to the run."""
+        target = use.target
+        turns = self._turns
+        if not self._messages:
+            self._target, self._kind, self._body_bytes = target, use.header.kind, 0
+            turns.work_left -= RUN_WORK
+        self._messages.append(Message(target.address, use.header, body))
+        self._body_bytes += len(body)
+        turns.work_left -= target.work
+
+    def next_number(self) -> int:
+        """The number among the confirmed messages that the next one added will have."""
+        session = self._session
+        assert session is not None, "the connection is open"
+        assert session.confirms is not None, "it confirms"
+        return session.confirms.published + len(self._messages) + 1
+
+    def publish(self) -> Steps | None:
+        """Publish the run. Returns a coroutine that does it if it has to wait. Raises Fault."""
+        session, target = self._session, self._target
+        messages, self._messages = self._messages, []
+        assert session is not None, "the connection is open"
+        assert target is not None, "there is a run"
+        return publishing.publish(session, target, Publication(messages, self._body_bytes))
+
+    def outruns(self) -> Target | None:
+        """The target of the last run if that was so large that its consumers may be behind."""
+        return self._target if self._body_bytes >= MANY_BYTES else None
+
+    def drop(self) -> int:
+        """Drop the run; returns the number of its messages."""
+        count = len(self._messages)
+        self._messages = []
+        return count
+
+
+def publishing_header(message: Message) -> ContentHeader:
+    """The header of a message of this broker."""
+    header = message.header
+    assert isinstance(header, ContentHeader), "the broker's messages have such headers"
+    return header
+
+
+def target_of(session: StompSession, destination: str) -> Target | None:
+    """The target that is known for the text of a destination."""
+    return session.connection.targets.find(_key(destination))
+
+
+def add_target(session: StompSession, destination: str, exchange: str, routing_key: str) -> Target:
+    """Keep the target of a destination. The names have at most 255 bytes."""
+    encoded = encode_short_string(exchange) + encode_short_string(routing_key)
+    target = Target(Address(exchange, routing_key, encoded), is_mandatory=False)
+    session.connection.targets.add(_key(destination), target)
+    return target
+
+
+def _key(destination: str) -> bytes:
+    return _KEY + destination.encode("utf-8", "surrogateescape")

@@ -1,0 +1,98 @@
+"""Transactions of STOMP: the frames of each are kept until COMMIT. Pure.
+
+Nothing has an effect before COMMIT. Then the frames are handled in their order, without others in
+between. A frame that fails gets its ERROR, and those after it are handled all the same.
+"""
+
+from typing import Final
+
+from leveret.broker.protocols.stomp.errors import StompError
+from leveret.broker.protocols.stomp.frames import Head
+
+TRANSACTIONS_MAX: Final = 1000
+KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The open transactions of a connection, and the memory of all their frames."""
+FRAME_COST_BYTES: Final = 512
+"""The memory of a kept frame besides its body."""
+
+Frame = tuple[Head, bytes]
+
+
+class Transactions:
+    """The open transactions of one connection."""
+
+    __slots__ = ("_committing", "_frames", "_kept_bytes")
+
+    def __init__(self) -> None:
+        self._frames: dict[str, list[Frame]] = {}
+        self._kept_bytes = 0
+        self._committing: set[Head] = set()
+
+    def begin(self, headers: dict[str, str]) -> None:
+        """BEGIN. Raises StompError."""
+        name = _name(headers, "BEGIN")
+        if name not in self._frames and len(self._frames) >= TRANSACTIONS_MAX:
+            detail = f"Too many concurrent transactions (limit {TRANSACTIONS_MAX})"
+            raise StompError("Transaction limit exceeded", detail)
+        self._forget(self._frames.get(name, []))
+        self._frames[name] = []
+
+    def add(self, name: str, head: Head, body: bytes) -> None:
+        """Keep a frame of a transaction. Raises StompError."""
+        frames = self._open(name)
+        self._kept_bytes += FRAME_COST_BYTES + len(body)
+        if self._kept_bytes > KEPT_BYTES_MAX:
+            self._kept_bytes -= FRAME_COST_BYTES + len(body)
+            detail = f"Too much in open transactions (limit {KEPT_BYTES_MAX} bytes)"
+            raise StompError("Transaction too large", detail)
+        frames.append((Head(head.command, head.headers, head.body_bytes), body))
+
+    def commit(self, headers: dict[str, str]) -> list[Frame]:
+        """COMMIT: the frames to be handled. Raises StompError."""
+        frames = self._end(headers, "COMMIT")
+        self._committing.update([head for head, _ in frames])
+        return frames
+
+    def abort(self, headers: dict[str, str]) -> None:
+        """ABORT. Raises StompError."""
+        self._end(headers, "ABORT")
+
+    def commits(self, head: Head) -> None:
+        """A frame is to be handled although it is one of a transaction."""
+        self._committing.add(head)
+
+    def is_committing(self, head: Head) -> bool:
+        """Whether a frame of a transaction is handled now, because of a COMMIT. Asked once."""
+        if head in self._committing:
+            self._committing.discard(head)
+            return True
+        return False
+
+    def clear(self) -> None:
+        """Forget everything: the connection ends."""
+        self._frames.clear()
+        self._committing.clear()
+
+    def _end(self, headers: dict[str, str], command: str) -> list[Frame]:
+        name = _name(headers, command)
+        frames = self._open(name)
+        del self._frames[name]
+        self._forget(frames)
+        return frames
+
+    def _open(self, name: str) -> list[Frame]:
+        frames = self._frames.get(name)
+        if frames is None:
+            raise StompError("Bad transaction", f'Invalid transaction identifier: "{name}"\n')
+        return frames
+
+    def _forget(self, frames: list[Frame]) -> None:
+        self._kept_bytes -= sum([FRAME_COST_BYTES + len(body) for _, body in frames])
+
+
+def _name(headers: dict[str, str], command: str) -> str:
+    name = headers.get("transaction")
+    if name is None:
+        detail = f"\"{command}\" must include a 'transaction' header\n"
+        raise StompError("Missing transaction", detail)
+    return name
