@@ -3,6 +3,7 @@
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.exchanges.exchange_type import ExchangeType
+from leveret.broker.exchanges.missing_type import MissingType
 from leveret.broker.exchanges.plain_types import PLAIN_TYPES, create_from
 from leveret.broker.exchanges.plain_types import no_such_type as no_such_type
 from leveret.broker.plugins.extensions import Extensions
@@ -16,3 +17,13 @@ EXCHANGE_TYPES: Extensions[type[ExchangeType]] = Extensions(
 def create_exchange_type(name: str, arguments: Table) -> ExchangeType:
     """Make the binding table of an exchange. Raises 503 (unknown type), 406 (bad arguments)."""
     return create_from(EXCHANGE_TYPES, name, arguments)
+
+
+def type_of_declared(name: str, arguments: Table) -> ExchangeType:
+    """Make the binding table of an exchange that is declared already, perhaps without its plugin.
+
+    Raises 406 and 503 for arguments of a known type.
+    """
+    if name not in EXCHANGE_TYPES:
+        return MissingType(name)
+    return create_exchange_type(name, arguments)

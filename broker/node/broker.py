@@ -183,6 +183,7 @@ class Broker:
         self._sync.failed = self._store_failed
         if disk is not None:
             self._sync.passed = disk.passed
+        self.plugins = RunningPlugins(config)
         self.services = make_services(config, metadata, self._sync, clock, turns, self)
         self.services.open_counts.connections = self.connections
         self._outdated_targets = OutdatedTargets(turns, self.connections)
@@ -211,7 +212,6 @@ class Broker:
         AlarmEvents(self.services.events, self.services.alarms)
         self.certificates = CertificateWatcher(self.services.clock)
         self.listeners = ClientListeners(config, self.certificates)
-        self.plugins = RunningPlugins(self.services, self.connections, self.listeners)
         self._accept = partial(connection_type, self.services, self.connections)
         self.tracing = Tracing(self.services.message_numbers, config.node_name)
         self._prepare_retained(data_dir)
@@ -322,11 +322,16 @@ class Broker:
         self.listeners.open(amqp091(self.config, self._accept))
         for protocol in protocols_beside_amqp(self.services, self.connections):
             self.listeners.open(protocol)
-        await self.plugins.start()
+        await self.plugins.start(self.services, self.connections, self.listeners)
+        self.plugins.listen(self._exchange_types_changed)
         self._advertise_streams()
         self.plugins.listen(self._advertise_streams)
         self._watch_consumers()
         self.links.start()
+
+    def _exchange_types_changed(self) -> None:
+        for vhost in self.services.vhosts.values():
+            vhost.exchange_types_changed()
 
     def _advertise_streams(self) -> None:
         """Tell clients of streams, of all nodes, where this node serves their protocol."""

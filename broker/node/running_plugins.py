@@ -20,7 +20,9 @@ from typing import Any
 
 from leveret.broker.config import Config, Listener, SettingError, explain
 from leveret.broker.config.plugins import USUAL_PORTS
+from leveret.broker.events.events import Event
 from leveret.broker.net.client_listeners import ClientListeners, ServedProtocol
+from leveret.broker.node.guarded_plugins import guarded, guarded_listener, measured
 from leveret.broker.plugins.extensions import contribute, withdraw
 from leveret.broker.plugins.known_plugins import PluginError, requiring, usable, with_required
 from leveret.broker.plugins.own_plugins import BUILT_IN
@@ -28,7 +30,7 @@ from leveret.broker.plugins.plugin import Plugin, Step, loaded
 from leveret.broker.services.services import Services
 from leveret.broker.sessions.served_connection import ServedConnection
 
-CONTRIBUTED = ("exchange_types", "queue_kinds")
+CONTRIBUTED = ("exchange_types", "queue_kinds", "policy_keys")
 """The fields of a plugin whose contributions are added to the tables of the group of this name."""
 STEP_SECONDS_MAX = 10.0
 """Time limit for a plugin's `start` or `stop`."""
@@ -42,18 +44,21 @@ logger = logging.getLogger("leveret.plugins")
 class NodeOfPlugin:
     """The node, for the code of one plugin (`leveret.broker.plugins.plugin.PluginNode`)."""
 
-    def __init__(self, plugin: Plugin, services: Services) -> None:
-        self.name = services.config.node_name
-        self.config: Config = services.config
-        self.services = services
+    def __init__(self, plugin: Plugin, config: Config) -> None:
+        self.name = config.node_name
+        self.config = config
+        self.services: Any = None
         self._plugin = plugin
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def run(self, work: Coroutine[Any, Any, Any], name: str = "") -> asyncio.Task[Any]:
         """Run a coroutine as a task of the plugin, which is cancelled when the plugin stops."""
-        task = asyncio.get_running_loop().create_task(work, name=name or f"{self._plugin}")
+        steps = measured(work, self.services.turns.watch, self._plugin)
+        task = asyncio.get_running_loop().create_task(steps, name=name or f"{self._plugin}")
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        # It was not begun if the task was cancelled before its first step.
+        task.add_done_callback(lambda _: work.close())
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
@@ -85,13 +90,17 @@ class _Running:
         self.node = node
         self.contributed: list[tuple[str, str]] = []
         self.protocols: list[ServedProtocol] = []
+        self.listeners: list[Callable[[Event], object]] = []
 
     def contribute(self) -> None:
         """Add the contributions to their tables. Raises what loading them raises."""
         for field in CONTRIBUTED:
             for name, contribution in getattr(self.plugin, field).items():
                 group = f"leveret.{field}"
-                contribute(group, name, loaded(contribution), self.plugin.name)
+                extension = loaded(contribution)
+                if field == "exchange_types":
+                    extension = guarded(extension, name, self.plugin)
+                contribute(group, name, extension, self.plugin.name)
                 self.contributed.append((group, name))
 
     def withdraw(self) -> None:
@@ -101,21 +110,16 @@ class _Running:
 
 
 class RunningPlugins:
-    """The plugins of one node. connections: all of the node.
+    """The plugins of one node.
 
     enabled: the names that are enabled explicitly in this run. failures: why enabled plugins do not
     run, by name.
     """
 
-    def __init__(
-        self, services: Services, connections: set[ServedConnection], listeners: ClientListeners
-    ) -> None:
-        config = services.config
+    def __init__(self, config: Config) -> None:
+        self._config = config
         self.enabled = _enabled(config)
         self.failures: dict[str, str] = {}
-        self._services = services
-        self._connections = connections
-        self._listeners = listeners
         self._running: dict[str, _Running] = {}
         self._changing = asyncio.Lock()
         self._changed: list[Callable[[], object]] = []
@@ -134,8 +138,11 @@ class RunningPlugins:
         for name in with_required(self.enabled):
             self._add(name)
 
-    async def start(self) -> None:
-        """Start the plugins that are prepared."""
+    async def start(
+        self, services: Services, connections: set[ServedConnection], listeners: ClientListeners
+    ) -> None:
+        """Start the plugins that are prepared. connections: all of the node."""
+        self._services, self._connections, self._listeners = services, connections, listeners
         for name in tuple(self._running):
             await self._start(name)
 
@@ -175,7 +182,7 @@ class RunningPlugins:
         except PluginError as error:
             self._fail(name, str(error))
             return False
-        running = _Running(plugin, NodeOfPlugin(plugin, self._services))
+        running = _Running(plugin, NodeOfPlugin(plugin, self._config))
         # The modules of a package may raise anything.
         try:
             running.contribute()
@@ -191,12 +198,14 @@ class RunningPlugins:
         if running is None:
             # Another that it requires has failed.
             return
+        running.node.services = self._services
         try:
             for make in running.plugin.protocols.values():
                 self._serve(running, loaded(make)(self._services, self._connections))
+            self._listen_to_events(running)
             await _take(running.plugin.start, running.node)
         except SettingError as error:
-            reason = f"plugin {name} cannot start: {explain(self._services.config, error)}"
+            reason = f"plugin {name} cannot start: {explain(self._config, error)}"
         except Exception as error:
             reason = f"plugin {name} cannot start: {_said(error)}"
         else:
@@ -209,8 +218,14 @@ class RunningPlugins:
             if one != name:
                 self._fail(one, f"plugin {one} requires {name}, which does not run")
 
+    def _listen_to_events(self, running: _Running) -> None:
+        for contribution in running.plugin.event_listeners.values():
+            listener = guarded_listener(loaded(contribution), running.plugin)
+            self._services.events.listen(listener)
+            running.listeners.append(listener)
+
     def _serve(self, running: _Running, protocol: ServedProtocol) -> None:
-        protocol = _with_usual_port(protocol, self._services.config)
+        protocol = _with_usual_port(protocol, self._config)
         self._listeners.open(protocol)
         running.protocols.append(protocol)
 
@@ -220,6 +235,8 @@ class RunningPlugins:
             return
         for protocol in running.protocols:
             self._disconnect(name, self._listeners.close_protocol(protocol.name))
+        for listener in running.listeners:
+            self._services.events.forget(listener)
         if calls_stop:
             try:
                 await _take(running.plugin.stop, running.node)

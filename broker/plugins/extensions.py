@@ -15,10 +15,12 @@ done only once, when all names are listed or a name is looked up that Leveret do
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, Generic, TypeVar
+
+from leveret.broker.plugins.plugin import GROUP, loaded
 
 T = TypeVar("T")
 
@@ -27,6 +29,8 @@ Owned = tuple[str, Any]
 
 _contributed: dict[str, dict[str, list[Owned]]] = defaultdict(dict)
 """By group and name. The list has one entry for each node of the process that has the plugin."""
+_own: dict[str, set[str]] = defaultdict(set)
+"""The names of Leveret's own extensions, by group."""
 
 logger = logging.getLogger("leveret.extensions")
 
@@ -34,8 +38,10 @@ logger = logging.getLogger("leveret.extensions")
 def contribute(group: str, name: str, extension: Any, plugin: str) -> None:
     """Add an extension of a plugin to all tables of a group.
 
-    Raises ValueError if another plugin has contributed the name; Leveret's own take precedence.
+    Raises ValueError if Leveret or another plugin has the name.
     """
+    if name in _own[group]:
+        raise ValueError(f"'{name}' of {group} is Leveret's own")
     there = _contributed[group].setdefault(name, [])
     if there and there[0][0] != plugin:
         raise ValueError(f"'{name}' of {group} is already of plugin {there[0][0]}")
@@ -50,6 +56,15 @@ def withdraw(group: str, name: str) -> None:
         del _contributed[group][name]
 
 
+NAMED_ELSEWHERE = {
+    f"leveret.{field}": field
+    for field in ("auth_backends", "commands", "peer_discovery", "settings")
+}
+"""The groups whose names are in settings or on command lines, with the fields of plugins that add
+to them even where the plugin is not enabled.
+"""
+
+
 class Extensions(Mapping[str, T], Generic[T]):
     """The product's own objects of a kind, and those of installed packages.
 
@@ -60,6 +75,7 @@ class Extensions(Mapping[str, T], Generic[T]):
     def __init__(self, group: str, own: Mapping[str, T]) -> None:
         self.group = group
         self.own = own
+        _own[group].update(own)
 
     def __getitem__(self, name: str) -> T:
         if name in self.own:
@@ -83,19 +99,37 @@ class Extensions(Mapping[str, T], Generic[T]):
     @cached_property
     def _installed(self) -> dict[str, T]:
         installed: dict[str, T] = {}
-        for entry in import_module("importlib.metadata").entry_points(group=self.group):
-            if entry.name in self.own or entry.name in installed:
+        for name, value, load in _found(self.group):
+            if name in self.own or name in installed:
                 logger.warning(
-                    "%s is left out of %s: the name '%s' is taken",
-                    entry.value, self.group, entry.name,
-                )  # fmt: skip
+                    "%s is left out of %s: the name '%s' is taken", value, self.group, name
+                )
                 continue
             # The module of a package may raise anything.
             try:
-                installed[entry.name] = entry.load()
+                installed[name] = load()
             except Exception as error:
                 logger.error(
                     "'%s' of %s cannot be loaded from %s: %s: %s",
-                    entry.name, self.group, entry.value, type(error).__name__, error,
+                    name, self.group, value, type(error).__name__, error,
                 )  # fmt: skip
         return installed
+
+
+def _found(group: str) -> Iterator[tuple[str, object, Callable[[], Any]]]:
+    """The extensions of installed packages: the name, the place, and what loads each."""
+    entry_points = import_module("importlib.metadata").entry_points
+    for entry in entry_points(group=group):
+        yield entry.name, entry.value, entry.load
+    if group in NAMED_ELSEWHERE:
+        for entry in entry_points(group=GROUP):
+            try:
+                contributions = getattr(entry.load(), NAMED_ELSEWHERE[group])
+            except Exception as error:
+                logger.error(
+                    "plugin %s cannot be loaded from %s: %s: %s",
+                    entry.name, entry.value, type(error).__name__, error,
+                )  # fmt: skip
+                continue
+            for name, contribution in contributions.items():
+                yield name, f"plugin {entry.name}", partial(loaded, contribution)

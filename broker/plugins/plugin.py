@@ -62,8 +62,17 @@ class Plugin:
 
     exchange_types: classes below `ExchangeType`, by the type in `exchange.declare`.
     queue_kinds: functions that make a `QueueFactory`, by the kind in `x-queue-type`.
+    policy_keys: pairs of a function of the value, true for a right one, and what a right one is, by
+    the key in policies.
     protocols: functions of the services and the set of the node's connections that make a
     `ServedProtocol`, by any name.
+    event_listeners: functions that are called with each event of the node, a dict, by any name.
+    api_routes: modules with functions that `leveret.mgmt.api.routes.route` decorates, by any name;
+    they answer while the plugin runs.
+    settings: dataclasses of settings, by the name of the section. auth_backends, peer_discovery:
+    functions that make a backend, by the name in the setting that chooses it. commands: modules
+    that register a command of leveretctl, by its name. These four are there as soon as the package
+    is installed, since a setting or a command line names them.
     start, stop: called with the node when all contributions are in place, and before they are
     removed; they may be coroutine functions.
     """
@@ -75,7 +84,14 @@ class Plugin:
     requires: tuple[str, ...] = ()
     exchange_types: Contributions = field(default_factory=dict)
     queue_kinds: Contributions = field(default_factory=dict)
+    policy_keys: Contributions = field(default_factory=dict)
     protocols: Contributions = field(default_factory=dict)
+    event_listeners: Contributions = field(default_factory=dict)
+    api_routes: Contributions = field(default_factory=dict)
+    settings: Contributions = field(default_factory=dict)
+    auth_backends: Contributions = field(default_factory=dict)
+    peer_discovery: Contributions = field(default_factory=dict)
+    commands: Contributions = field(default_factory=dict)
     start: Step | str | None = None
     stop: Step | str | None = None
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from leveret.broker.erlang.terms import format_term
+from leveret.broker.plugins.extensions import Extensions
 from leveret.broker.queues.contract.stream_arguments import (
     FILTER_BYTES_MAX,
     FILTER_BYTES_MIN,
@@ -156,6 +157,10 @@ KEYS: dict[str, tuple[Check, str]] = {
 }  # fmt: skip
 
 
+POLICY_KEYS: Extensions[tuple[Check, str]] = Extensions("leveret.policy_keys", KEYS)
+"""The keys, with those of plugins. Each has a check of its value, and what a right one is."""
+
+
 def check_definition(
     name: str, definition: object, is_operator: bool, *, may_lift_limits: bool
 ) -> None:
@@ -167,13 +172,13 @@ def check_definition(
         raise PolicyError(f"parse error while reading policy {name}: {format_term(definition)}")
     if not definition:
         raise PolicyError("no policy provided")
-    known = OPERATOR_KEYS if is_operator else KEYS
+    known = OPERATOR_KEYS if is_operator else POLICY_KEYS
     unknown = [(key, value) for key, value in definition.items() if key not in known]
     if unknown:
         listed = ",".join(f"{{{format_term(key)},{format_term(value)}}}" for key, value in unknown)
         raise PolicyError(f"[{listed}] are not recognised policy settings")
     for key, value in definition.items():
-        check, what = KEYS[key]
+        check, what = POLICY_KEYS[key]
         if not check(value):
             raise PolicyError(f"{format_term(value)} is not a {what}", f"definition.{key}")
     _check_delivery_limit(definition, may_lift_limits)

@@ -13,6 +13,7 @@ from typing import Final
 from leveret.broker.amqp.errors import access_refused
 from leveret.broker.amqp.properties import DIRECT_REPLY_TO
 from leveret.broker.auth.access_control import Decision
+from leveret.broker.exchanges.missing_type import MissingType
 from leveret.broker.exchanges.router import WORK_AT_ONCE, Route
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.dead_letters.header import DEAD_LETTER_WORK
@@ -87,6 +88,8 @@ def _found(session: Session, name: str) -> CheckedExchange:
 
 
 def _find_queues(session: Session, target: Target, exchange: Exchange) -> None:
+    if isinstance(exchange.type, MissingType):
+        raise exchange.type.refusal(resource(EXCHANGE, exchange.name, session.vhost.name))
     target.exchange = exchange
     target.is_simple = False
     if not is_reply(target.address):

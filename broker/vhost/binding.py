@@ -71,6 +71,12 @@ class Exchange:
     def __repr__(self) -> str:
         return f"<Exchange {self.name!r}>"
 
+    def change_type(self, exchange_type: ExchangeType) -> None:
+        """Route by another table, which gets the bindings."""
+        for binding in self.bindings.values():
+            exchange_type.bind(binding.destination, binding.routing_key, binding.arguments)
+        self.type = exchange_type
+
     @property
     def alternate(self) -> "Exchange | None":
         """The alternate exchange; None if there is none at this moment."""

@@ -16,9 +16,10 @@ from leveret.broker.declarations.requester import THE_NODE, Requester
 from leveret.broker.declarations.values import DeleteQueue, PutQueue, Submit
 from leveret.broker.events.events import Events
 from leveret.broker.events.taps import Taps
-from leveret.broker.exchanges import create_exchange_type
+from leveret.broker.exchanges import EXCHANGE_TYPES, type_of_declared
 from leveret.broker.exchanges.default import DefaultExchange
 from leveret.broker.exchanges.delayed import DelayedMessage
+from leveret.broker.exchanges.missing_type import MissingType
 from leveret.broker.queues.classic.priority import PriorityQueue
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.placement import Placement
@@ -133,9 +134,9 @@ class VirtualHost:
         storage_id: int = 0,
     ) -> Exchange:
         """Add an exchange, with the policies that match it and the delayed messages that a restart
-        found. Raises 406 and 503 for a bad type.
+        found. Raises 406 and 503 for bad arguments of its type.
         """
-        exchange_type = create_exchange_type(type_name, arguments)
+        exchange_type = type_of_declared(type_name, arguments)
         exchange = Exchange(
             self.exchanges, name, exchange_type, durable, auto_delete, internal, arguments
         )
@@ -143,6 +144,14 @@ class VirtualHost:
             exchange.delayed = self._make_delayed(exchange, storage_id)
         self._add(exchange)
         return exchange
+
+    def exchange_types_changed(self) -> None:
+        """Plugins were started or stopped: give exchanges their types, or take them away."""
+        for exchange in self.exchanges.values():
+            is_missing = isinstance(exchange.type, MissingType)
+            if is_missing == (exchange.type_name in EXCHANGE_TYPES):
+                exchange.change_type(type_of_declared(exchange.type_name, exchange.arguments))
+        self.routes_changed()
 
     def _add(self, exchange: Exchange) -> None:
         self.exchanges[exchange.name] = exchange

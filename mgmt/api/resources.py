@@ -3,9 +3,13 @@
 An installed package names such a module in its entry points, in the group `leveret.api_routes`.
 """
 
+import logging
+from dataclasses import replace
 from types import ModuleType
 
 from leveret.broker.plugins.extensions import Extensions
+from leveret.broker.plugins.known_plugins import PLUGINS
+from leveret.broker.plugins.plugin import Plugin, loaded
 from leveret.mgmt.api import (
     acting,
     authentication,
@@ -41,6 +45,8 @@ from leveret.mgmt.api import (
 from leveret.mgmt.api.description import served
 from leveret.mgmt.api.routes import ROUTES, ApiRoute
 
+logger = logging.getLogger("leveret.plugins")
+
 _OWN = (
     acting, authentication, clients, cluster, consumers, control, definitions, discarded, exchanges,
     federation, health, overview, parameters, plan, plugins, queues, quorum_members,
@@ -56,4 +62,26 @@ RESOURCES: Extensions[ModuleType] = Extensions(
 def all_routes() -> list[ApiRoute]:
     """The routes of Leveret, then those of installed packages."""
     RESOURCES.load_installed()
+    for name, plugin in PLUGINS.load_installed().items():
+        if isinstance(plugin, Plugin) and plugin.api_routes and not _has_routes(name):
+            _load_routes(plugin)
     return ROUTES
+
+
+def _has_routes(plugin: str) -> bool:
+    return any(one.plugin == plugin for one in ROUTES)
+
+
+def _load_routes(plugin: Plugin) -> None:
+    """Add the routes of a plugin. A module that cannot be loaded is logged and left out."""
+    before = len(ROUTES)
+    for name, module in plugin.api_routes.items():
+        # The module of a package may raise anything.
+        try:
+            loaded(module)
+        except Exception as error:
+            logger.error(
+                "%r: its routes %s cannot be loaded: %s: %s",
+                plugin, name, type(error).__name__, error,
+            )  # fmt: skip
+    ROUTES[before:] = [replace(one, plugin=plugin.name) for one in ROUTES[before:]]

@@ -79,7 +79,8 @@ class ApiRoute:
     is_open: it needs no login. answers_at_once: even on a node that was suspended and does not know
     yet whether the other nodes have continued without it; other routes wait until it does.
     is_linked: browsers follow links to it, with the login in the query. answered_by: the node of a
-    cluster on which the function runs.
+    cluster on which the function runs. plugin: the plugin of a package that has the route, which is
+    not there while it does not run.
     """
 
     method: str
@@ -91,6 +92,7 @@ class ApiRoute:
     answers_at_once: bool = False
     is_linked: bool = False
     answered_by: Answerer = Answerer.WHO_IS_ASKED
+    plugin: str = ""
 
 
 ROUTES: list[ApiRoute] = []

@@ -45,6 +45,7 @@ from leveret.mgmt.api.routes import (
 from leveret.mgmt.api_names import CONTROL_SOCKET, LINES, NODE_HEADER
 from leveret.mgmt.http.listening import listen
 from leveret.mgmt.running_node import RunningNode
+from leveret.mgmt.views.plugins import is_running
 
 CONTROL_BODY_BYTES_MAX = 200_000_000
 SOCKET_PATH_BYTES_MAX = 107
@@ -194,6 +195,8 @@ class ManagementServer:
     async def _answer(
         self, one: ApiRoute, request: web.Request, *, is_control: bool
     ) -> web.StreamResponse:
+        if one.plugin and not is_running(one.plugin, self._node):
+            raise ApiError(404, "Object Not Found", "Not Found")
         if not (one.works_stopped or one.answers_at_once):
             # Before the login, since users may have changed while it waited.
             await self._node.place_known()

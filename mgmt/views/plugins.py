@@ -27,6 +27,11 @@ def running_plugins(node: RunningNode) -> list[str]:
     return plugins(node.config, () if node.facade is None else node.facade.plugins.running)
 
 
+def is_running(plugin: str, node: RunningNode) -> bool:
+    """Whether a plugin runs that the node has enabled."""
+    return node.facade is not None and plugin in node.facade.plugins.running
+
+
 def plugins(config: Config, enabled: Iterable[str] = ()) -> list[str]:
     """The names, sorted. enabled: those that run beside the ones that a node always has."""
     found = [*BUILT_IN, *enabled]
