@@ -27,6 +27,7 @@ from leveret.broker.runtime.counts import NodeCounts
 from leveret.broker.runtime.message_numbers import MessageNumbers
 from leveret.broker.runtime.turns import Turns
 from leveret.broker.services.client_addresses import ClientAddresses
+from leveret.broker.services.client_ids import ClientIds
 from leveret.broker.vhost.direct_replies import Replies
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.storage.messages.message import Message
@@ -51,7 +52,7 @@ class Services:
     declarations: the log to which changes of declared objects are submitted.
     declaration_writer: what writes and applies them.
     replies: the channels that consume from amq.rabbitmq.reply-to.
-    retained: the retained messages of MQTT.
+    retained: the retained messages of MQTT. client_ids: its connected clients.
     audit: told of changes, with their requester.
     open_counts: of connections and channels, for limits.
     holds_confirms: publisher confirms are withheld, for tests of publishers.
@@ -83,6 +84,7 @@ class Services:
     client_addresses: ClientAddresses = field(default_factory=ClientAddresses)
     replies: Replies = field(init=False)
     retained: RetainedMessages = field(init=False)
+    client_ids: ClientIds = field(init=False)
     observer: Observer | None = None
     holds_confirms: bool = False
 
@@ -90,6 +92,7 @@ class Services:
         self.flow = Flow(self.alarms)
         self.replies = Replies(self.config.node_name)
         self.retained = RetainedMessages(self.clock, self.config.node_name)
+        self.client_ids = ClientIds(self.clock, self.config.node_name)
         self.message_numbers = MessageNumbers(self.clock.wall_time_s)
         registry = self.registry
         self.vhosts, self.users = registry.vhosts, registry.users

@@ -57,7 +57,8 @@ from leveret.cluster.mirrors.mirrored_queues import MirroredQueues
 from leveret.cluster.node.nodes_of_quorum_queues import NodesOfQuorumQueues
 from leveret.cluster.node.partition_handling import PartitionHandling
 from leveret.cluster.node.replicated_kinds import NodeParts, serve_kinds
-from leveret.cluster.node_status import feature_flags
+from leveret.cluster.node_status import clients_elsewhere, feature_flags
+from leveret.cluster.node_status.clients_elsewhere import ClientsElsewhere
 from leveret.cluster.node_status.limited_counts import LimitedCounts
 from leveret.cluster.node_status.node_states import NodeStates
 from leveret.cluster.partitions import configured_rules
@@ -88,7 +89,7 @@ from leveret.storage.metadata.metadata_sync import MetadataSync
 from leveret.storage.store.store import Store
 
 TICK_MS = 250
-FEATURES = feature_flags.NAMES | {retained_copies.FEATURE}
+FEATURES = feature_flags.NAMES | {retained_copies.FEATURE, clients_elsewhere.FEATURE}
 """What this node tells others that it has."""
 logger = logging.getLogger("leveret.cluster")
 
@@ -219,6 +220,7 @@ class ClusterNode(LogListener):
         self.states.static_shovels_changed = lambda: self.running_changed(self.running)
         LimitedCounts(links, services)
         RetainedCopies(links, services.retained, self._clock)
+        ClientsElsewhere(links, services.client_ids, self._clock, services.turns)
         self._queues = RemoteQueues(
             self.name, services, links, self._config.cluster,
             not_to_choose=lambda: self.states.under_maintenance, incarnation=links.incarnation,

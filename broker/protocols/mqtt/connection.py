@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.protocols.ending import Ending
 from leveret.broker.protocols.mqtt import codes, packets
-from leveret.broker.protocols.mqtt.clients import Clients
 from leveret.broker.protocols.mqtt.incoming import MqttInput
 from leveret.broker.protocols.mqtt.keep_alives import KeepAlives, allowed_ms
 from leveret.broker.protocols.mqtt.login import PROTOCOL, LoggedIn, Refused, check_connect, log_in
@@ -57,7 +56,6 @@ logger = logging.getLogger("leveret.connection")
 class MqttNode(NamedTuple):
     """What the MQTT connections of a node share."""
 
-    clients: Clients
     keep_alives: KeepAlives
     topics: Topics
 
@@ -154,7 +152,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         except Refused as refused:
             self._refuse(refused.code, str(refused))
             return
-        self._take_up(packet, logged_in, packet.client_id or assigned)
+        await self._take_up(packet, logged_in, packet.client_id or assigned)
         try:
             is_present = await self._take_session_up(packet)
         except (Fault, MetadataError) as fault:
@@ -167,8 +165,8 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
             packet.level, is_present, codes.SUCCESS, self._told(assigned)
         ))  # fmt: skip
 
-    def _take_up(self, packet: Connect, logged_in: LoggedIn, client_id: str) -> None:
-        """The client is logged in."""
+    def _take_up(self, packet: Connect, logged_in: LoggedIn, client_id: str) -> Answer[None]:
+        """The client is logged in. The answer: no other client has its identifier."""
         settings = self.services.config.mqtt
         self.client_id = client_id
         self.client_properties = {
@@ -184,7 +182,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         self._packet_bytes_max = packet.properties.get(MAXIMUM_PACKET_SIZE, 0)
         self.tuning = Tuning(0, 0, packet.keep_alive_s)
         self.open_vhost(replace(logged_in.user, client_id=client_id), logged_in.vhost, WAY)
-        self._node.clients.take(self.vhost.name, client_id, self, packet.is_clean)
+        return self.services.client_ids.take(self.vhost.name, client_id, self, packet.is_clean)
 
     def _expiry_of(self, packet: Connect) -> int:
         """The expiry interval of the session, in seconds; 0 if it ends with the connection."""
@@ -319,7 +317,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         if self.client_id and self.is_logged_in:
             self._publish_will()
             self._end_session()
-            self._node.clients.remove(self.vhost.name, self.client_id, self)
+            self.services.client_ids.remove(self.vhost.name, self.client_id, self)
         super().release()
 
     def _publish_will(self) -> None:

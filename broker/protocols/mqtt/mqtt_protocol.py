@@ -3,7 +3,6 @@
 from functools import partial
 
 from leveret.broker.net.client_listeners import ServedProtocol
-from leveret.broker.protocols.mqtt.clients import Clients
 from leveret.broker.protocols.mqtt.connection import MqttConnection, MqttNode
 from leveret.broker.protocols.mqtt.keep_alives import KeepAlives
 from leveret.broker.protocols.mqtt.login import PROTOCOL
@@ -15,9 +14,7 @@ from leveret.broker.sessions.served_connection import ServedConnection
 def mqtt_protocol(services: Services, connections: set[ServedConnection]) -> ServedProtocol:
     """The protocol. connections: all of the node."""
     settings = services.config.mqtt
-    node = MqttNode(
-        Clients(), KeepAlives(services.clock, services.turns), Topics(settings.sparkplug)
-    )
+    node = MqttNode(KeepAlives(services.clock, services.turns), Topics(settings.sparkplug))
     return ServedProtocol(
         PROTOCOL, settings.listeners, settings.tls_listeners, "mqtt.listeners",
         "mqtt.tls_listeners", partial(MqttConnection, services, connections, node),
