@@ -31,26 +31,29 @@ USER_ID: Final = 0x0010
 EXPIRATION: Final = 0x0100
 CORRELATION_ID: Final = 0x0400
 REPLY_TO: Final = 0x0200
+MESSAGE_ID: Final = 0x0080
 TIMESTAMP: Final = 0x0040
+TYPE: Final = 0x0020
+APP_ID: Final = 0x0008
 FLAGS_CONTINUED: Final = 0x0001
 AFTER_PRIORITY: Final = 0x07FC | FLAGS_CONTINUED
 _BITS_SET: Final = bytes([number.bit_count() for number in range(16)])
 """How many bits are set in each number of four bits."""
 
 PROPERTY_TYPES: tuple[tuple[str, int, str], ...] = (
-    ("content_type", 0x8000, "shortstr"),
-    ("content_encoding", 0x4000, "shortstr"),
+    ("content_type", CONTENT_TYPE, "shortstr"),
+    ("content_encoding", CONTENT_ENCODING, "shortstr"),
     ("headers", HEADERS, "table"),
     ("delivery_mode", DELIVERY_MODE, "octet"),
     ("priority", PRIORITY, "octet"),
-    ("correlation_id", 0x0400, "shortstr"),
+    ("correlation_id", CORRELATION_ID, "shortstr"),
     ("reply_to", REPLY_TO, "shortstr"),
     ("expiration", EXPIRATION, "shortstr"),
-    ("message_id", 0x0080, "shortstr"),
-    ("timestamp", 0x0040, "timestamp"),
-    ("type", 0x0020, "shortstr"),
+    ("message_id", MESSAGE_ID, "shortstr"),
+    ("timestamp", TIMESTAMP, "timestamp"),
+    ("type", TYPE, "shortstr"),
     ("user_id", USER_ID, "shortstr"),
-    ("app_id", 0x0008, "shortstr"),
+    ("app_id", APP_ID, "shortstr"),
     ("cluster_id", 0x0004, "shortstr"),
 )
 """Name, flag and wire type of each property, in order (specification, section 4.2.6.1)."""

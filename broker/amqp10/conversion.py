@@ -1,28 +1,12 @@
-"""A message of AMQP 0-9-1 as one of AMQP 1.0, and the other way round (RabbitMQ's mc_amqpl.erl).
+"""A message of AMQP 1.0 as one of AMQP 0-9-1 (RabbitMQ's mc_amqpl.erl), of any form.
 
-    0-9-1                       1.0
-    delivery_mode, priority     header: durable, priority
-    expiration                  header: ttl
-    message_id, correlation_id  properties of these names; a text `urn:uuid:...` is a uuid
-    user_id, reply_to           properties of these names
-    content_type, -encoding     properties of these names
-    timestamp (seconds)         property creation-time (milliseconds)
-    app_id                      property group-id
-    type                        message annotation x-basic-type
-    headers x-...               message annotations
-    other headers               application properties, but for tables and arrays, which these
-                                cannot have
-    header CC                   message annotation x-cc
-    exchange, routing key       message annotations x-exchange, x-routing-key
-    body                        one data section
+This is properties_to_sections.py, which has a table of both, the other way round. Annotations that
+begin with `x-` are headers. A body of other sections than data stays encoded, with the type
+`amqp-1.0`. What RabbitMQ 3.x and 4.0 write differently (`ConversionRules`) is read in both forms,
+as a stream has messages of either version after a change. Binary headers are texts in 4.0, and a
+message without a header section is persistent in 4.0; it has no delivery mode before.
 
-On the way back annotations that begin with `x-` are headers again. A body of other sections stays
-encoded, with the type `amqp-1.0`.
-
-RabbitMQ 3.x differs (`ConversionRules`): a message without a delivery mode has no header section,
-`CC` and
-nested values are dropped, and binary headers stay binary instead of becoming text. A message
-without a header section is persistent in 4.0, and has no delivery mode before.
+Messages whose sections have simple forms do not come here (sections_to_properties.py).
 """
 
 import uuid
@@ -30,13 +14,11 @@ from typing import Final, NamedTuple
 
 from leveret.broker.amqp.field_table import Field, Table
 from leveret.broker.amqp.properties import Properties
-from leveret.broker.amqp10.sections import Amqp10Message, Pairs, data_section
-from leveret.broker.amqp10.values import FALSE, NULL, TRUE, Value
+from leveret.broker.amqp10.sections import Amqp10Message
+from leveret.broker.amqp10.values import NULL, Value
 
 ENCODED_BODY_TYPE: Final = "amqp-1.0"
 """The property `type` of a body that is not data, and stays encoded."""
-UTF8_CHECKED_BYTES: Final = 4096
-"""Longer texts in headers are taken for binary data."""
 SHORT_BYTES_MAX: Final = 255
 _URN: Final = "urn:uuid:"
 
@@ -56,135 +38,20 @@ class Amqp091Message(NamedTuple):
     body: bytes
 
 
-# From 0-9-1
-
-
-def to_amqp10(message: Amqp091Message, rules: ConversionRules) -> Amqp10Message:
-    """The message of AMQP 1.0."""
-    properties = message.properties
-    headers: Table = properties.get("headers") or {}
-    converted = Amqp10Message()
-    _set_header(converted, properties, rules)
-    converted.message_annotations = [
-        (Value("symbol", "x-exchange"), Value("string", message.exchange)),
-        (Value("symbol", "x-routing-key"), Value("string", message.routing_key)),
-        *_annotations(headers, rules),
-    ]
-    if "type" in properties:
-        name = Value("symbol", "x-basic-type")
-        converted.message_annotations.append((name, Value("string", properties["type"])))
-    converted.properties = _properties10(properties)
-    converted.application_properties = [
-        (Value("string", name), _value_of(field))
-        for name, field in headers.items()
-        if not name.startswith("x-") and field[0] in _SIMPLE
-    ]
-    if properties.get("type") == ENCODED_BODY_TYPE:
-        converted.body = message.body
-    else:
-        converted.data, converted.body = message.body, data_section(message.body)
-    return converted
-
-
-def _set_header(converted: Amqp10Message, properties: Properties, rules: ConversionRules) -> None:
-    mode = properties.get("delivery_mode")
-    converted.has_header = rules.is_4 or mode is not None
-    if converted.has_header:
-        converted.header["durable"] = TRUE if mode == 2 else FALSE
-    if "priority" in properties:
-        converted.has_header = True
-        converted.header["priority"] = Value("ubyte", properties["priority"])
-    expiration = properties.get("expiration", "")
-    if expiration.isascii() and expiration.isdigit() and int(expiration) < 1 << 32:
-        converted.has_header = True
-        converted.header["ttl"] = Value("uint", int(expiration))
-
-
-def _annotations(headers: Table, rules: ConversionRules) -> Pairs:
-    annotations: Pairs = []
-    for name, field in headers.items():
-        if name == "CC" and field[0] == "A" and rules.is_4:
-            annotations.append((Value("symbol", "x-cc"), _value_of(field)))
-        elif name.startswith("x-") and (rules.is_4 or field[0] in _SIMPLE):
-            annotations.append((Value("symbol", name), _value_of(field)))
-    return annotations
-
-
-def _properties10(properties: Properties) -> dict[str, Value]:
-    converted = {
-        name10: Value(kind, properties[name])
-        for name, (name10, kind) in _PROPERTIES.items()
-        if name in properties
-    }
-    for name in ("message_id", "correlation_id"):
-        if name in properties:
-            converted[name.replace("_", "-")] = _id10(properties[name])
-    if "user_id" in properties:
-        user = properties["user_id"].encode("utf-8", "surrogateescape")
-        converted["user-id"] = Value("binary", user)
-    if "timestamp" in properties:
-        converted["creation-time"] = Value("timestamp", _milliseconds(properties["timestamp"]))
-    return converted
-
-
-def _id10(text: str) -> Value:
-    if text.startswith(_URN):
-        try:
-            return Value("uuid", uuid.UUID(text.removeprefix(_URN)).bytes)
-        except ValueError:
-            return Value("string", text)
-    return Value("string", text)
-
-
-def _value_of(field: Field) -> Value:
-    """The value of a field of a table."""
-    letter, value = field
-    if letter == "S":
-        return _text10(value)
-    if letter == "T":
-        return Value("timestamp", _milliseconds(value))
-    if letter == "V":
-        return NULL
-    if letter == "A":
-        return Value("list", [_value_of(item) for item in value])
-    if letter == "F":
-        return Value(
-            "map", [(Value("symbol", name), _value_of(item)) for name, item in value.items()]
-        )
-    if letter in _KINDS:
-        return Value(_KINDS[letter], value)
-    # Decimals and what is nested too deep: RabbitMQ fails for these.
-    return NULL
-
-
-def _text10(text: str) -> Value:
-    data = text.encode("utf-8", "surrogateescape")
-    is_text = len(data) <= UTF8_CHECKED_BYTES and "\0" not in text
-    if is_text and text.isascii():
-        return Value("string", text)
-    try:
-        is_text = is_text and bool(data.decode())
-    except UnicodeDecodeError:
-        is_text = False
-    return Value("string", text) if is_text else Value("binary", data)
-
-
-def _milliseconds(seconds: int) -> int:
-    return min(seconds * 1000, (1 << 63) - 1)
-
-
-# To 0-9-1
-
-
 def to_amqp091(message: Amqp10Message, rules: ConversionRules) -> Amqp091Message:
     """The message of AMQP 0-9-1. The footer and delivery annotations are dropped."""
     headers: Table = {}
     for key, value in message.message_annotations:
         _add_annotation(headers, key.value, value, rules)
-    for key, value in message.application_properties:
-        if key.kind == "string" and _is_short(key.value):
-            _add(headers, key.value, value, rules)
     properties: Properties = {}
+    for key, value in message.application_properties:
+        if key.kind != "string" or not _is_short(key.value):
+            continue
+        name = _BASIC_PROPERTIES.get(key.value)
+        if name is not None and value.kind == "string" and _is_short(value.value):
+            properties[name] = value.value
+        else:
+            _add(headers, key.value, value, rules)
     _read_header(properties, message, rules)
     _read_properties(properties, headers, message)
     body = message.data
@@ -225,14 +92,19 @@ def _read_header(properties: Properties, message: Amqp10Message, rules: Conversi
         properties["delivery_mode"] = 2 if durable else 1
     elif message.has_header:
         properties["delivery_mode"] = 1
+    elif (mode := message.annotation("x-basic-delivery-mode")).kind == "ubyte":
+        properties["delivery_mode"] = mode.value
     elif rules.is_4:
         properties["delivery_mode"] = 2
-    priority = header.get("priority", NULL)
+    priority = header.get("priority", message.annotation("x-basic-priority"))
     if priority.kind == "ubyte":
         properties["priority"] = priority.value
     ttl = header.get("ttl", NULL)
+    expiration = message.annotation("x-basic-expiration")
     if ttl.kind == "uint":
         properties["expiration"] = str(ttl.value)
+    elif expiration.kind == "string" and _is_short(expiration.value):
+        properties["expiration"] = expiration.value
 
 
 def _read_properties(properties: Properties, headers: Table, message: Amqp10Message) -> None:
@@ -255,7 +127,7 @@ def _read_properties(properties: Properties, headers: Table, message: Amqp10Mess
         properties["timestamp"] = created.value // 1000
     kind_of_message = message.annotation("x-basic-type")
     if kind_of_message.kind == "string" and _is_short(kind_of_message.value):
-        properties["type"] = kind_of_message.value
+        properties.setdefault("type", kind_of_message.value)
 
 
 def _read_id(properties: Properties, headers: Table, name: str, value: Value) -> None:
@@ -310,12 +182,8 @@ _PROPERTIES: Final = {
     "content_encoding": ("content-encoding", "symbol"),
     "app_id": ("group-id", "string"),
 }
-_KINDS: Final = {
-    "t": "boolean", "b": "byte", "B": "ubyte", "s": "short", "u": "ushort", "I": "int", "i": "uint",
-    "l": "long", "L": "long", "f": "float", "d": "double", "x": "binary",
-}  # fmt: skip
-"""By the letter of a field's type: those whose value is the same."""
-_SIMPLE: Final = frozenset((*_KINDS, "S", "T", "V"))
+_BASIC_PROPERTIES: Final = {"x-basic-type": "type", "x-basic-app-id": "app_id"}
+"""By the application properties that RabbitMQ 3.x writes for them."""
 _LETTERS: Final = {
     "boolean": "t", "byte": "b", "ubyte": "B", "short": "s", "ushort": "u", "int": "I", "uint": "i",
     "long": "l", "float": "f", "double": "d", "string": "S", "symbol": "S", "null": "V",

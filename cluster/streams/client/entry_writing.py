@@ -1,58 +1,39 @@
 """Converts messages of AMQP 0-9-1 to entries of a stream: a size, then sections of AMQP 1.0.
 
-All but the body depends on the properties and on the address only. Publishers send many messages
-with the same ones, so the sections before the body are kept, and a message costs the copy of its
-body.
+The sections before the body are written from the bytes of the properties, without decoding them
+(broker/amqp10/properties_to_sections.py). A body is copied once, when a command is made of entries.
 """
 
-from struct import Struct
 from typing import Final
 
+from librt.strings import BytesWriter, write_i32_be
+from mypy_extensions import i64, u8
+
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.broker.amqp10.conversion import (
-    ENCODED_BODY_TYPE,
-    Amqp091Message,
-    ConversionRules,
-    to_amqp10,
-)
-from leveret.broker.amqp10.sections import DATA, encode_message
-from leveret.broker.queues.contract.stream_arguments import FILTER_VALUE_HEADER
+from leveret.broker.amqp.field_table import encode_short_string
+from leveret.broker.amqp10.conversion import ENCODED_BODY_TYPE, ConversionRules
+from leveret.broker.amqp10.properties_to_sections import SectionsWriter, address_annotations
 from leveret.storage.messages.message import Message
 
-KEPT_MAX: Final = 1024
-"""How many different sections are kept. Above it, all of them are dropped."""
-_SIZE = Struct(">I")
-_SMALL_BODY = bytes((0x00, 0x53, DATA, 0xA0))
-_LARGE_BODY = bytes((0x00, 0x53, DATA, 0xB0))
-_SMALL: Final = 256
-
-
-class _Sections:
-    """What messages with the same properties and the same address have in common.
-
-    data: the sections before the body. filter_value: empty if they have none. has_sections: the
-    bodies of these messages are sections themselves.
-    """
-
-    __slots__ = ("data", "filter_value", "has_sections")
-
-    def __init__(self, data: bytes, filter_value: bytes, has_sections: bool) -> None:
-        self.data = data
-        self.filter_value = filter_value
-        self.has_sections = has_sections
+_LARGE_BODY: Final = b"\x00\x53\x75\xb0"
+_SMALL_BODY: Final = b"\x00\x53\x75\xa0"
+_SMALL_MAX: Final = 255
+_SIZE_BYTES: Final = 4
+_ENCODED_TYPE: Final = encode_short_string(ENCODED_BODY_TYPE)
+_WRITER: Final = BytesWriter()
+"""Emptied before each entry."""
 
 
 class EntryWriter:
     """Makes entries. rules: RabbitMQ's of a version."""
 
-    __slots__ = ("_kept", "_last", "_last_address", "_last_header", "_rules")
+    __slots__ = ("_address", "_annotations", "_is_4", "_sections")
 
     def __init__(self, rules: ConversionRules) -> None:
-        self._rules = rules
-        self._kept: dict[tuple[bytes, bytes], _Sections] = {}
-        self._last_header: object = None
-        self._last_address: object = None
-        self._last = _Sections(b"", b"", False)
+        self._is_4: bool = rules.is_4
+        self._sections = SectionsWriter(rules.is_4)
+        self._address: object = None
+        self._annotations = b""
 
     def write(
         self, messages: list[Message], pieces: list[bytes], filter_values: list[bytes]
@@ -61,52 +42,46 @@ class EntryWriter:
 
         filter_values: gets one for each message, if any of them has one.
         """
-        octets = 0
-        last = self._last
+        octets: i64 = 0
+        sections = self._sections
+        is_4 = self._is_4
+        writer = _WRITER
         for place, message in enumerate(messages):
             header, body = message.header, message.body
-            if header is not self._last_header or message.address is not self._last_address:
-                last = self._sections_of(message)
-            size = len(body)
-            if last.has_sections:
-                begin = last.data
-            elif size < _SMALL:
-                begin = last.data + _SMALL_BODY + bytes((size,))
-            else:
-                begin = last.data + _LARGE_BODY + _SIZE.pack(size)
-            size += len(begin)
-            pieces.append(_SIZE.pack(size) + begin)
+            assert isinstance(header, ContentHeader), "messages are published with content headers"
+            raw = header.raw
+            address = message.address
+            if address is not self._address:
+                self._address = address
+                self._annotations = address_annotations(address.encoded, is_4)
+            writer.truncate(0)
+            write_i32_be(writer, 0)
+            sections.write(writer, raw, self._annotations)
+            size: i64 = len(body)
+            # A body of sections is stored as it is by 4.0, and as data before.
+            if not is_4 or not sections.has_type(raw, _ENCODED_TYPE):
+                if size <= _SMALL_MAX:
+                    writer.write(_SMALL_BODY)
+                    writer.append(u8(size))
+                else:
+                    writer.write(_LARGE_BODY)
+                    write_i32_be(writer, len(body))
+            size += len(writer)
+            _set_size(writer, size - _SIZE_BYTES)
+            pieces.append(writer.getvalue())
             pieces.append(body)
-            octets += _SIZE.size + size
-            if last.filter_value:
+            octets += size
+            if sections.filter_value:
                 filter_values += [b""] * (place - len(filter_values))
-                filter_values.append(last.filter_value)
+                filter_values.append(sections.filter_value)
         if filter_values:
             filter_values += [b""] * (len(messages) - len(filter_values))
         return octets
 
-    def _sections_of(self, message: Message) -> _Sections:
-        address, header = message.address, message.header
-        key = (header.raw, address.encoded)
-        sections = self._kept.get(key)
-        if sections is None:
-            if len(self._kept) >= KEPT_MAX:
-                self._kept.clear()
-            sections = self._kept[key] = self._convert(message)
-        self._last_header, self._last_address, self._last = header, address, sections
-        return sections
 
-    def _convert(self, message: Message) -> _Sections:
-        address, header = message.address, message.header
-        assert isinstance(header, ContentHeader), "messages are published with content headers"
-        properties = header.properties
-        converted = to_amqp10(
-            Amqp091Message(address.exchange, address.routing_key, properties, b""), self._rules
-        )
-        converted.body = b""
-        filter_value = b""
-        letter, value = header.headers.get(FILTER_VALUE_HEADER, ("V", None))
-        if letter == "S":
-            filter_value = value.encode("utf-8", "surrogateescape")
-        has_sections = properties.get("type") == ENCODED_BODY_TYPE
-        return _Sections(encode_message(converted), filter_value, has_sections)
+def _set_size(writer: BytesWriter, size: i64) -> None:
+    """Set the size at the beginning."""
+    writer[0] = u8(size >> 24)
+    writer[1] = u8(size >> 16 & 0xFF)
+    writer[2] = u8(size >> 8 & 0xFF)
+    writer[3] = u8(size & 0xFF)

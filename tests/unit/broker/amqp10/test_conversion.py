@@ -1,14 +1,13 @@
 """Messages of AMQP 0-9-1 and 1.0: what each field becomes in the other, and comes back as."""
 
 import pytest
+from librt.strings import BytesWriter
 
-from leveret.broker.amqp10.conversion import (
-    Amqp091Message,
-    ConversionRules,
-    to_amqp091,
-    to_amqp10,
-)
-from leveret.broker.amqp10.sections import Amqp10Message, encode_message, read_message
+from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.properties import encode_properties
+from leveret.broker.amqp10.conversion import Amqp091Message, ConversionRules, to_amqp091
+from leveret.broker.amqp10.properties_to_sections import SectionsWriter, address_annotations
+from leveret.broker.amqp10.sections import Amqp10Message, data_section, read_message
 from leveret.broker.amqp10.values import Value
 
 RULES_3, RULES_4 = ConversionRules(is_4=False), ConversionRules(is_4=True)
@@ -25,10 +24,16 @@ HEADERS = {
 }  # fmt: skip
 
 
+def as_stored(properties, body=b"body", rules=RULES_4):
+    """The sections of a message of AMQP 0-9-1, decoded."""
+    writer = BytesWriter()
+    annotations = address_annotations(encode_address("e", "k"), rules.is_4)
+    SectionsWriter(rules.is_4).write(writer, encode_properties(properties), annotations)
+    return read_message(writer.getvalue() + data_section(body))
+
+
 def there_and_back(properties, body=b"body", rules=RULES_4):
-    message = Amqp091Message("e", "k", properties, body)
-    stored = encode_message(to_amqp10(message, rules))
-    return to_amqp091(read_message(stored), rules)
+    return to_amqp091(as_stored(properties, body, rules), rules)
 
 
 def headers_back(headers, rules):
@@ -69,7 +74,7 @@ def test_binary_headers():
 
 @pytest.mark.parametrize("text", ["\udcff", "a\0b", "x" * 5000, "ä" * 3000])
 def test_texts_that_are_not_plain_are_binary(text):
-    message = to_amqp10(Amqp091Message("", "", {"headers": {"h": ("S", text)}}, b""), RULES_4)
+    message = as_stored({"headers": {"h": ("S", text)}})
     assert message.application_properties[0][1].kind == "binary"
     assert headers_back({"h": ("S", text)}, RULES_4) == {"h": ("S", text)}
 
@@ -81,7 +86,7 @@ def test_what_1_0_cannot_say_is_null():
 
 def test_ids_that_are_uuids():
     urn = "urn:uuid:12345678-1234-1234-1234-1234567890ab"
-    message = to_amqp10(Amqp091Message("", "", {"message_id": urn}, b""), RULES_4)
+    message = as_stored({"message_id": urn})
     assert message.properties["message-id"].kind == "uuid"
     assert there_and_back({"message_id": urn}).properties["message_id"] == urn
     assert there_and_back({"message_id": "urn:uuid:x"}).properties["message_id"] == "urn:uuid:x"
@@ -101,8 +106,6 @@ def test_other_bodies_stay_encoded():
     back = of_client()
     properties = {"type": "amqp-1.0", "delivery_mode": 2}
     assert (back.body, back.properties) == (b"\x00\x53\x77\xa1\x01v", properties)
-    again = to_amqp10(back, RULES_4)
-    assert (again.data, again.body) == (None, back.body)
 
 
 def test_ids_of_other_types():
