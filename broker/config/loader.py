@@ -42,6 +42,7 @@ leveret/compiled.py), and Leveret's own tests."""
 SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT_[0-9]+_(TCP|UDP)")
 NONE_WORD = "none"
 ADVANCED_ATTRIBUTE = "advanced"
+SUBSCRIPTION_TTL = "mqtt.subscription_ttl_ms"
 PLUGINS_ATTRIBUTE = "plugins"
 DATA_DIR_ATTRIBUTE = "data_dir"
 VERSION_ATTRIBUTE, VERSIONS_4 = "compat", ("4.0", "4.x")
@@ -118,6 +119,11 @@ def load_config(
     is_4 = _is_as_rabbitmq_4(entries, around)
     givens = chain(_given_in_file(known, entries, ignored, problems, is_4=is_4), around)
     settled = _read_all(givens, problems, is_4=is_4)
+    if is_4 and SUBSCRIPTION_TTL in settled:
+        problems.append(
+            f"{settled[SUBSCRIPTION_TTL].origin}: RabbitMQ 4 has no mqtt.subscription_ttl; set "
+            "mqtt.max_session_expiry_interval_seconds, in seconds"
+        )
     if problems:
         raise ConfigError(problems)
     places = {entry.key: f"{entry.place}: {entry.key}" for entry in entries}

@@ -83,6 +83,13 @@ class MqttSettings:
         "How long a session is kept at most after its client has disconnected, or `infinity`. "
         "Clients of MQTT 3.1.1 with a session that stays get this time.",
     )
+    subscription_ttl_ms: int | None = setting(
+        "mqtt.subscription_ttl",
+        unless(whole_number("milliseconds"), "undefined", "infinity"),
+        None,
+        "How long a session of MQTT 3.1 or 3.1.1 is kept, with `compat = 3.12`. RabbitMQ 4 has "
+        "`mqtt.max_session_expiry_interval_seconds` only.",
+    )
     durable_queue_type: str = setting(
         "mqtt.durable_queue_type",
         one_of("classic", "quorum"),

@@ -190,8 +190,11 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         limit_s = settings.max_session_expiry_s
         if packet.level == codes.LEVEL_5:
             asked_s: int = packet.properties.get(SESSION_EXPIRY_INTERVAL, 0)
+        elif packet.is_clean:
+            asked_s = 0
         else:
-            asked_s = 0 if packet.is_clean else PERMANENT_S
+            ttl_ms = settings.subscription_ttl_ms
+            asked_s = PERMANENT_S if ttl_ms is None else ttl_ms // 1000
         return asked_s if limit_s is None else min(asked_s, limit_s)
 
     async def _take_session_up(self, packet: Connect) -> bool:
@@ -218,7 +221,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
             MAXIMUM_QOS: 1,
             MAXIMUM_PACKET_SIZE: settings.max_packet_size_authenticated,
             TOPIC_ALIAS_MAXIMUM: settings.topic_alias_maximum,
-            SHARED_SUBSCRIPTION_AVAILABLE: 0,
+            SHARED_SUBSCRIPTION_AVAILABLE: int(settings.shared_subscriptions),
         }
         if assigned:
             told[ASSIGNED_CLIENT_IDENTIFIER] = assigned
@@ -253,7 +256,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         """Handle SUBSCRIBE."""
         granted, added = await self.queues.subscribe(packet)
         self.send(packets.suback(self._level, packet.packet_id, granted))
-        if len(added) < len(granted):
+        if granted[-1] in (codes.NOT_AUTHORIZED, codes.REFUSED_SUBSCRIPTION_311):
             self.drop()
             return
         send_retained(self.session, added, packet.identifier)

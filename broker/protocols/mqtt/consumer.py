@@ -34,25 +34,30 @@ DUP: Final = 8
 
 
 class MqttConsumer(SessionConsumer):
-    """The consumer of the queue of one QoS. Without acknowledgements, all its messages are QoS 0.
-
-    is_always_qos_1: transient messages are QoS 1, too, as in RabbitMQ 3.10.
-    """
+    """The consumer of the queue of one QoS. Without acknowledgements, all its messages are QoS 0."""
 
     __slots__ = (
-        "_address", "_flags", "_header", "_output", "_properties", "_topic", "_wanted",
-        "is_always_qos_1", "mqtt", "qos",
+        "_address", "_flags", "_header", "_is_shared", "_output", "_properties", "_topic",
+        "_wanted", "mqtt", "qos",
     )  # fmt: skip
 
-    def __init__(self, session: MqttSession, queue: QueueClient, qos: int) -> None:
-        super().__init__(session, queue, f"qos{qos}", qos == 0, False, {})
+    def __init__(
+        self,
+        session: MqttSession,
+        queue: QueueClient,
+        tag: str,
+        qos: int,
+        shared: Wanted | None = None,
+    ) -> None:
+        """shared: what the filter asks for, if the queue is that of a shared subscription."""
+        super().__init__(session, queue, tag, qos == 0, False, {})
         self.mqtt = session
         self.qos = qos
-        self.is_always_qos_1 = not session.services.config.is_as_rabbitmq_4
         self._output = session.output
         self._address: Address | None = None
         self._topic = b""
-        self._wanted: Wanted = PLAIN
+        self._wanted: Wanted = shared or PLAIN
+        self._is_shared = shared is not None
         self._header: ContentHeader | None = None
         self._flags = 0
         self._properties = b""
@@ -113,7 +118,7 @@ class MqttConsumer(SessionConsumer):
     def _is_qos_1(self, header: ContentHeader) -> bool:
         if self.no_ack:
             return False
-        return header.kind & 0xFF == PERSISTENT or self.is_always_qos_1
+        return header.kind & 0xFF == PERSISTENT
 
     def _write_body(self, writer: BytesWriter, body: bytes) -> None:
         """Write the payload of a packet; a large one is a piece of its own."""
@@ -133,7 +138,7 @@ class MqttConsumer(SessionConsumer):
         """The next messages are of this address."""
         self._address = address
         self._topic = self.mqtt.topics.encoded(address.routing_key)
-        if self.mqtt.is_level_5:
+        if self.mqtt.is_level_5 and not self._is_shared:
             self._wanted = self.mqtt.subscriptions.wanted(address.routing_key, self.qos)
 
     def _properties_of(self, header: ContentHeader, entry: Entry) -> bytes:

@@ -15,6 +15,7 @@ from leveret.broker.protocols.mqtt.properties import (
     SUBSCRIPTION_IDENTIFIER,
     encode_variable,
 )
+from leveret.broker.protocols.mqtt.shared import PREFIX
 from leveret.broker.protocols.mqtt.subscriptions import DO_NOT_SEND, RETAIN_HANDLING, SEND_IF_NEW
 from leveret.broker.retained.retained_message import RetainedMessage
 from leveret.broker.runtime.long_work import LongWork
@@ -29,11 +30,18 @@ def send_retained(
 ) -> None:
     """Send the messages that match filters. filters: each with whether it is new."""
     wanted = [
-        one for one, is_new in filters if not session.is_level_5 or _wants(one.options, is_new)
+        one
+        for one, is_new in filters
+        if (not session.is_level_5 or _wants(one.options, is_new)) and not _is_shared(session, one)
     ]
     if wanted:
         steps = _sending(session, wanted, identifier)
         LongWork(session.vhost.turns, f"the retained messages for {session!r}", steps).start()
+
+
+def _is_shared(session: MqttSession, one: Filter) -> bool:
+    """Whether it is a filter of a group, which gets no retained messages."""
+    return session.services.config.mqtt.shared_subscriptions and one.topic_filter.startswith(PREFIX)
 
 
 def _wants(options: int, is_new: bool) -> bool:

@@ -11,7 +11,6 @@ The user needs the permissions of an AMQP client that declares, binds and consum
 """
 
 import logging
-from functools import partial
 from typing import Final
 
 from leveret.broker.amqp.errors import ChannelFault, Fault
@@ -20,17 +19,24 @@ from leveret.broker.protocols.mqtt import codes
 from leveret.broker.protocols.mqtt.consumer import MqttConsumer
 from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
 from leveret.broker.protocols.mqtt.packets import Filter, Subscribe
+from leveret.broker.protocols.mqtt.shared import (
+    InvalidSharedFilter,
+    SharedFilter,
+    read_shared,
+)
 from leveret.broker.protocols.mqtt.subscriptions import (
     OPTIONS,
     Subscription,
+    Wanted,
     binding_arguments,
     read_binding,
+    wanted_by,
 )
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_kind import QUORUM, TYPE_ARGUMENT
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.sessions.access import find_queue
-from leveret.broker.sessions.consuming import ConsumerProperties, consume
+from leveret.broker.sessions.consuming import ConsumerProperties, cancel, consume
 from leveret.broker.sessions.declaring_bindings import bind_queue, unbind_queue
 from leveret.broker.sessions.declaring_queues import QueueProperties, declare_queue
 
@@ -87,6 +93,9 @@ class SessionQueues:
                     subscription = read_binding(qos, binding.arguments)
                     session.subscriptions.add(binding.routing_key, subscription)
             await self._consume(qos)
+        for key, subscription in tuple(session.subscriptions.by_key.items()):
+            topic_filter = session.topics.topic_filter(key).encode("utf-8", "surrogateescape")
+            await self._share(topic_filter, subscription)
 
     # Subscribing
 
@@ -102,6 +111,11 @@ class SessionQueues:
         for one in packet.filters:
             try:
                 is_new = await self._subscribe(one, packet.identifier)
+            except InvalidSharedFilter as invalid:
+                logger.error("%s: '%s' is no shared filter", session.connection.name, invalid)
+                code = codes.TOPIC_FILTER_INVALID
+                granted += [code if session.is_level_5 else codes.REFUSED_SUBSCRIPTION_311]
+                continue
             except Fault as fault:
                 logger.error(
                     "%s: a subscription is refused: %s", session.connection.name, fault.explanation
@@ -119,6 +133,8 @@ class SessionQueues:
         qos = min(wanted.qos, 1)
         subscription = Subscription(qos, wanted.options & OPTIONS if session.is_level_5 else 0,
                                     identifier)  # fmt: skip
+        # An invalid one is refused before anything is declared.
+        self._read_shared(wanted.topic_filter)
         key = session.topics.binding_key(wanted.topic_filter)
         former = session.subscriptions.by_key.get(key)
         await self._declare(qos)
@@ -131,7 +147,32 @@ class SessionQueues:
         self._forget_wanted()
         await bound
         await self._consume(qos)
+        await self._share(wanted.topic_filter, subscription)
         return former is None
+
+    def _read_shared(self, topic_filter: bytes) -> SharedFilter | None:
+        """The shared filter; None if it is another one. Raises InvalidSharedFilter."""
+        if not self._session.services.config.mqtt.shared_subscriptions:
+            return None
+        return read_shared(topic_filter)
+
+    async def _share(self, topic_filter: bytes, subscription: Subscription) -> None:
+        """Consume from the queue of a group, if the filter is shared."""
+        shared = self._read_shared(topic_filter)
+        if shared is None:
+            return
+        session, name = self._session, shared.queue
+        if name in session.consumers:
+            await cancel(session, name)
+        if name not in session.vhost.queues:
+            arguments = self._queue_arguments(subscription.qos) if self.expiry_s else {}
+            is_lasting = bool(self.expiry_s)
+            properties = QueueProperties(arguments, is_lasting, False, not is_lasting)
+            await declare_queue(session, name, properties)
+        key = session.topics.binding_key(shared.topic_filter)
+        await (await bind_queue(session, name, self._exchange, key, {}))
+        wanted = wanted_by([subscription])
+        await self._consume_as(name, name, subscription.qos, wanted)
 
     def _arguments(self, key: str, subscription: Subscription) -> Table:
         return binding_arguments(key, subscription) if self._session.is_level_5 else {}
@@ -164,16 +205,19 @@ class SessionQueues:
     async def _consume(self, qos: int) -> None:
         session = self._session
         tag = f"qos{qos}"
-        if tag in session.consumers:
-            return
+        if tag not in session.consumers:
+            await self._consume_as(tag, session.queue_names[qos], qos)
+
+    async def _consume_as(
+        self, tag: str, name: str, qos: int, shared: Wanted | None = None
+    ) -> None:
+        session = self._session
 
         def make(queue: QueueClient, _properties: ConsumerProperties) -> MqttConsumer:
-            return MqttConsumer(session, queue, qos)
+            return MqttConsumer(session, queue, tag, qos, shared)
 
-        await consume(
-            session, session.queue_names[qos], ConsumerProperties(tag, {}, no_ack=qos == 0),
-            make=make, tell=partial(_is_told, session),
-        )  # fmt: skip
+        properties = ConsumerProperties(tag, {}, no_ack=qos == 0)
+        await consume(session, name, properties, make=make, tell=_is_told)
 
     # Unsubscribing
 
@@ -188,6 +232,9 @@ class SessionQueues:
                 results.append(codes.NO_SUBSCRIPTION_EXISTED)
                 continue
             try:
+                shared = self._read_shared(topic_filter)
+                if shared is not None:
+                    await cancel(session, shared.queue)
                 await self._unbind(key, former)
             except Fault as fault:
                 logger.error(
@@ -216,7 +263,7 @@ class SessionQueues:
                 await unbound
 
 
-def _is_told(session: MqttSession, tag: str) -> None:
+def _is_told(_tag: str) -> None:
     """Do nothing: SUBACK tells the client."""
 
 

@@ -103,16 +103,20 @@ class Subscriptions:
         return wanted
 
     def _find(self, routing_key: str, qos: int) -> Wanted:
-        matching = self.matching(routing_key, qos)
-        keeps_retain = any(one.options & RETAIN_AS_PUBLISHED != 0 for one in matching)
-        start = bytes((SUBSCRIPTION_IDENTIFIER,))
-        identifiers = sorted({one.identifier for one in matching if one.identifier})
-        return Wanted(keeps_retain, b"".join([start + encode_variable(one) for one in identifiers]))
+        return wanted_by(self.matching(routing_key, qos))
 
     def refuses_local(self, routing_key: str, qos: int) -> bool:
         """Whether no matching filter of a queue wants the client's own messages."""
         matching = self.matching(routing_key, qos)
         return bool(matching) and all(one.options & NO_LOCAL != 0 for one in matching)
+
+
+def wanted_by(matching: list[Subscription]) -> Wanted:
+    """What filters ask for that match the same message."""
+    keeps_retain = any(one.options & RETAIN_AS_PUBLISHED != 0 for one in matching)
+    start = bytes((SUBSCRIPTION_IDENTIFIER,))
+    identifiers = sorted({one.identifier for one in matching if one.identifier})
+    return Wanted(keeps_retain, b"".join([start + encode_variable(one) for one in identifiers]))
 
 
 def _has_options(subscription: Subscription) -> bool:
