@@ -34,7 +34,7 @@ DUP: Final = 8
 
 
 class MqttConsumer(SessionConsumer):
-    """The consumer of the queue of one QoS. Without acknowledgements, all its messages are QoS 0."""
+    """The consumer of one queue. Without acknowledgements, all its messages are QoS 0."""
 
     __slots__ = (
         "_address", "_flags", "_header", "_is_shared", "_output", "_properties", "_topic",
