@@ -32,7 +32,6 @@ from leveret.broker.node.start_progress import StartProgress
 from leveret.broker.policies.parameters import GLOBAL, INTERNAL_CLUSTER_ID, NO_VHOST
 from leveret.broker.protocols.amqp091.amqp091 import AMQP, amqp091
 from leveret.broker.protocols.amqp091.connection.connection import Connection
-from leveret.broker.protocols.served_protocols import protocols_beside_amqp
 from leveret.broker.protocols.stream.addresses import own_address
 from leveret.broker.protocols.stream.connection import STREAM
 from leveret.broker.registry import stored, tables
@@ -320,8 +319,6 @@ class Broker:
         # The turns of a start delay no client.
         self.services.turns.watch.start()
         self.listeners.open(amqp091(self.config, self._accept))
-        for protocol in protocols_beside_amqp(self.services, self.connections):
-            self.listeners.open(protocol)
         await self.plugins.start(self.services, self.connections, self.listeners)
         self.plugins.listen(self._exchange_types_changed)
         self._advertise_streams()

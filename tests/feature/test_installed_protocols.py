@@ -1,4 +1,4 @@
-"""A protocol of an installed package: a listener of its own, beside AMQP's."""
+"""A protocol of a plugin: a listener of its own, beside AMQP's."""
 
 import asyncio
 import socket
@@ -7,16 +7,17 @@ import pytest
 
 from leveret.broker.config import Config, Listener, SettingError, TcpSettings
 from leveret.broker.node.broker import Broker
-from leveret.broker.protocols.served_protocols import PROTOCOLS
+from leveret.broker.plugins.known_plugins import PLUGINS
 from tests.installed_package import install_in
 
 LOOPBACK = "127.0.0.1"
-CONFIG = Config(tcp=TcpSettings(listeners=(Listener(LOOPBACK, 0),)))
+CONFIG = Config(tcp=TcpSettings(listeners=(Listener(LOOPBACK, 0),)), plugins=("greet",))
 SOURCE = """
 import asyncio
 
 from leveret.broker.config import Listener
 from leveret.broker.net.client_listeners import ServedProtocol
+from leveret.broker.plugins.plugin import Plugin
 
 
 class Greeting(asyncio.Protocol):
@@ -34,13 +35,18 @@ def greet(services, connections):
 
     address = Listener("127.0.0.1", 0)
     return ServedProtocol("greet", [address], [], "greet.port", "greet.tls_port", accept)
+
+
+PLUGIN = Plugin(
+    name="greet", description="Greets", version="1.0", interface=1, protocols={"greet": greet}
+)
 """
 
 
 @pytest.fixture
 def install(monkeypatch, tmp_path):
     def install_protocol(source=SOURCE):
-        install_in(monkeypatch, tmp_path, [PROTOCOLS], "greet", source, "greet")
+        install_in(monkeypatch, tmp_path, [PLUGINS], "greet", source, "PLUGIN")
 
     return install_protocol
 
@@ -106,8 +112,11 @@ async def test_listeners_stay_suspended_while_a_port_is_taken(start):
 
 
 async def test_one_that_cannot_be_made_is_logged_and_left_out(install, start, caplog):
-    install("def greet(services, connections):\n    raise RuntimeError('no licence')\n")
+    install(
+        SOURCE.replace(
+            "    def accept():\n", "    raise RuntimeError('no licence')\n\n    def accept():\n"
+        )
+    )
     broker = await start()
     assert [name for name, _ in broker.listeners.addresses] == ["amqp"]
-    text = "'greet' of leveret.protocols is not served: RuntimeError: no licence"
-    assert text in caplog.messages
+    assert "plugin greet cannot start: RuntimeError: no licence" in caplog.messages

@@ -32,6 +32,7 @@ from tests.ports import free_port
 ROOT = Path(__file__).parents[2]
 LINKED = sorted(path.name for path in (ROOT / "leveret").iterdir() if path.is_symlink())
 FILES = ("pyproject.toml", "setup.py", "mypyc.ini", "README.md", "MANIFEST.in", "LICENSE")
+TEMPLATE = ROOT / "docs" / "reference" / "plugin-template"
 SECONDS_MAX = 240
 
 PROGRAM_PACKAGES = ("analytics", "broker", "cluster", "mgmt", "storage", "tests")
@@ -131,12 +132,16 @@ def installed(wheel, tmp_path_factory):
     return install_in(tmp_path_factory.mktemp("environment"), wheel)
 
 
+def add_wheel(python, wheel):
+    """Install a wheel without what it requires."""
+    install = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile", wheel)
+    run(sys.executable, "-m", "pip", "--python", python, *install, cwd=wheel.parent)
+
+
 def install_in(directory, wheel):
     """Make a virtual environment with a wheel and the packages of this one."""
     venv.create(directory, with_pip=False)
-    python = directory / "bin" / "python"
-    install = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile", wheel)
-    run(sys.executable, "-m", "pip", "--python", python, *install, cwd=directory)
+    add_wheel(directory / "bin" / "python", wheel)
     [site_packages] = directory.glob("lib/python3*/site-packages")
     shared = [path for path in sys.path if path.endswith("site-packages")]
     (site_packages / "shared.pth").write_text("\n".join(shared))
@@ -274,6 +279,20 @@ def test_the_compiled_wheel_is_for_this_platform_and_runs_either_build(
     installed = install_in(tmp_path / "environment", compiled_wheel)
     assert build_of(installed, tmp_path) == compiled.COMPILED
     assert build_of(installed, tmp_path, LEVERET_PURE="1") == compiled.PURE
+
+
+def test_the_template_of_a_plugin_is_a_package_of_its_own(installed, tmp_path):
+    """Its wheel is installed beside Leveret's, its own tests pass, and a command enables it."""
+    template = tmp_path / "first-word"
+    shutil.copytree(TEMPLATE, template)
+    [built] = build(template, tmp_path / "out", "--wheel")
+    add_wheel(installed / "python", built)
+    shutil.rmtree(template / "first_word")
+    assert "1 passed" in run(installed / "python", "-m", "pytest", "-q", "tests", cwd=template)
+    command = (installed / "leveret-plugins", "--data-dir", tmp_path)
+    shown = run(*command, "list", "first_word", cwd=tmp_path)
+    assert shown.endswith("[  ] first_word 1.0\n")
+    assert "set 1 plugins." in run(*command, "enable", "first_word", cwd=tmp_path)
 
 
 def test_a_program_with_packages_of_the_same_names_runs_its_tests(installed, program):
