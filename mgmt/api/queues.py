@@ -9,6 +9,7 @@ from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.reply_codes import ACCESS_REFUSED
+from leveret.broker.queues.contract.queue_kind import STREAM
 from leveret.broker.runtime.names import QUEUE, resource, without_line_breaks
 from leveret.broker.sessions.declaring_queues import QueueProperties
 from leveret.broker.sessions.direct import DirectConnection, GotMessage
@@ -32,7 +33,7 @@ from leveret.mgmt.api.routes import Created, NoContent, route
 from leveret.mgmt.api.windows import both
 from leveret.mgmt.node_facade.facts import Place
 from leveret.mgmt.slices import GiveWay, Slices
-from leveret.mgmt.views import mirrors, raft
+from leveret.mgmt.views import mirrors, raft, stream_lags
 from leveret.mgmt.views.queues import DOWN, QueueViews
 from leveret.mgmt.views.to_json import properties_to_json
 
@@ -41,8 +42,10 @@ ACK_MODES = (
 )  # fmt: skip
 ENCODINGS = ("auto", "base64")
 ASKED_TIMES_MAX = 5
-JOINED = {"mirroring": mirrors.add_part, "raft": raft.add_part}
-"""The fields to which each node with a member adds what it knows."""
+OF_MEMBERS = ("mirroring", "raft")
+LAGS = "consumer_lags"
+JOINED = {"mirroring": mirrors.add_part, "raft": raft.add_part, LAGS: stream_lags.add_part}
+"""The fields to which each node adds what it knows: of its member, or of its consumers."""
 
 
 @route("GET", "/queues", "/queues/detailed", "/queues/{vhost}")
@@ -88,7 +91,7 @@ async def show_queue(call: Call) -> Any:
     """
     shown = await _shown(call)
     for _ in range(ASKED_TIMES_MAX - 1 if other_nodes(call) else 0):
-        is_led = any(shown.get(field, {}).get("leader") for field in JOINED)
+        is_led = any(shown.get(field, {}).get("leader") for field in OF_MEMBERS)
         if shown["state"] != DOWN or not is_led:
             break
         shown = await _shown(call)
@@ -103,6 +106,8 @@ async def _shown(call: Call) -> dict[str, Any]:
     if queue is None:
         raise not_found()
     shown = _views(call).single(queue, call.facade.details(vhost, name))
+    if queue.declared.kind == STREAM:
+        shown[LAGS] = stream_lags.lags_view(call.node.sampler, (vhost, name), both(call)[1])
     joined = {field: shown[field] for field in JOINED if field in shown}
     for node, answer in (await ask_others(call, columns="")).items():
         found = msgspec.json.decode(answer, type=dict[str, Any])

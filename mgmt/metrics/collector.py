@@ -77,7 +77,7 @@ class Collector:
         self._clients.add_totals(page, totals)
         self._global_counters.add_to(page, totals, consumers)
         await raft.add_sums(page, self._node)
-        await streams.add_largest_lag(page, self.sampler)
+        await streams.add_sums(page, self.sampler)
         await add_sums(page, self.sampler, self._left_out)
         await self._ages.add_to(page)
         return page

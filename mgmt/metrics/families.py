@@ -377,6 +377,12 @@ STREAMS = _gauges(
     streams_members_behind="Members of streams led by this node that lack more than 1,000 chunks",
     streams_critical="Streams that would lose their majority without this node",
 )
+STREAM_ROOM = _gauges(
+    streams_bytes="Size of the files of streams with a member on this node",
+    stream_consumers_near_retention=(
+        "Consumers of streams on this node that lack more than nine tenths of the kept messages"
+    ),
+)
 STREAM_LAG = _gauges(stream_consumer_max_offset_lag="Current maximum of offset lag of consumers")
 LATE_CONFIRMS = Family(
     "mirrored_queues_with_late_confirms",

@@ -1,38 +1,29 @@
-"""The metrics of streams: how far their consumers on this node are behind, of both protocols."""
+"""The metrics of streams: their files, and how far their consumers on this node are behind."""
 
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, render_labels
-from leveret.mgmt.node_facade.facts import Place
 from leveret.mgmt.statistics.sampler import Sampler
-
-LOOKED_AT_ONCE = 50
-"""Queues examined before the slice may end."""
+from leveret.mgmt.statistics.stream_lags import uses_of_streams
 
 
 async def add_lags(page: Exposition, sampler: Sampler, vhosts: set[str] | None) -> None:
     """Add the largest lag of each stream that has consumers on this node."""
-    lags = await _lags(sampler, vhosts)
+    uses = await uses_of_streams(sampler.facade, sampler.give_way)
+    lags = {
+        place: max(use.lags.values())
+        for place, use in uses.items()
+        if use.lags and (vhosts is None or place[0] in vhosts)
+    }
     labels = [render_labels((("vhost", vhost), ("queue", queue))) for vhost, queue in lags]
     page.add_table(names.STREAM_LAG, (0,), labels, [(lag,) for lag in lags.values()])
 
 
-async def add_largest_lag(page: Exposition, sampler: Sampler) -> None:
-    """Add the largest lag of all consumers on this node."""
-    lags = await _lags(sampler, None)
-    page.add_row(names.STREAM_LAG, (max(lags.values(), default=0),))
-
-
-async def _lags(sampler: Sampler, vhosts: set[str] | None) -> dict[Place, int]:
-    """The largest number of messages that a consumer on this node lacks, by its stream."""
-    lags: dict[Place, int] = {}
-    for number, (place, lag) in enumerate(sampler.facade.stream_lags()):
-        if lag is not None:
-            lags[place] = lag
-        if number % LOOKED_AT_ONCE == 0:
-            await sampler.give_way()
-    for connection in sampler.facade.connections():
-        for one in connection.subscriptions():
-            place = (connection.vhost, one.queue)
-            lags[place] = max(lags.get(place, 0), one.lag)
-        await sampler.give_way()
-    return {place: lag for place, lag in lags.items() if vhosts is None or place[0] in vhosts}
+async def add_sums(page: Exposition, sampler: Sampler) -> None:
+    """Add the largest lag of all consumers on this node, and what alerts ask for."""
+    uses = (await uses_of_streams(sampler.facade, sampler.give_way)).values()
+    lags = [lag for use in uses for lag in use.lags.values()]
+    page.add_row(names.STREAM_LAG, (max(lags, default=0),))
+    page.add_row(
+        names.STREAM_ROOM,
+        (sum(use.facts.size_bytes for use in uses), sum(use.near_retention for use in uses)),
+    )

@@ -33,6 +33,7 @@ from leveret.mgmt.node_facade.facts import (
     Place,
     PlacedQueue,
     QueueFacts,
+    StreamFacts,
     VhostFacts,
 )
 
@@ -205,18 +206,18 @@ class DeclaredFacade:
 
         return starmap(of, self._all_queues())
 
-    def stream_lags(self) -> Iterator[tuple[Place, int | None]]:
-        """Each stream, with the largest lag of its consumers on channels of this node.
+    def streams(self) -> Iterator[tuple[Place, StreamFacts | None]]:
+        """Each queue, with what this node knows of it if it is a stream."""
 
-        None for a queue of another kind, or without such consumers.
-        """
+        def of(host: VirtualHost, queue: QueueClient) -> tuple[Place, StreamFacts | None]:
+            found = queue.figures.status().stream if queue.kind.name == STREAM else None
+            facts = None if found is None else StreamFacts(
+                found.first_offset, found.next_offset, found.size_bytes,
+                _consumers_of_clients(queue),
+            )  # fmt: skip
+            return (host.name, queue.name), facts
 
-        def lag(host: VirtualHost, queue: QueueClient) -> tuple[Place, int | None]:
-            consumers = _consumers_of_clients(queue) if queue.kind.name == STREAM else ()
-            lags = [one.lag for one in consumers if one.lag is not None]
-            return (host.name, queue.name), max(lags, default=None)
-
-        return starmap(lag, self._all_queues())
+        return starmap(of, self._all_queues())
 
     def queues_that_need(
         self, node: str, kind: str, running: Set[str]

@@ -17,6 +17,19 @@ Place = tuple[str, str]
 """A queue or an exchange: its vhost, and its name."""
 
 
+class StreamFacts(NamedTuple):
+    """A stream, as this node knows it. size_bytes: the files of its member, if there is one here.
+
+    first_offset, next_offset: of its first message, and after its last one. consumers: those on
+    channels of this node.
+    """
+
+    first_offset: int
+    next_offset: int
+    size_bytes: int
+    consumers: list[ConsumerFigures]
+
+
 class VhostFacts(msgspec.Struct, frozen=True, gc=False):
     """A vhost. queues, exchanges: the numbers of declared ones."""
 

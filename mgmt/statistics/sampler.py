@@ -22,6 +22,7 @@ from leveret.mgmt.node_facade.facts import Place
 from leveret.mgmt.slices import GiveWay, Slices
 from leveret.mgmt.statistics.holding import Holding
 from leveret.mgmt.statistics.series import GLOBAL, Row, Series
+from leveret.mgmt.statistics.stream_lags import StreamLags, uses_of_streams
 
 MESSAGES = (
     "publish", "confirm", "return_unroutable", "drop_unroutable", "deliver", "deliver_no_ack",
@@ -150,6 +151,7 @@ class Sampler:
         self.vhost_lengths: dict[str, Series] = {}
         self.objects = ObjectSeries()
         self.oldest_unacked_ms: dict[Place, int] = {}
+        self.stream_lags = StreamLags()
         self._node_row = node_row
         self._holding = Holding()
         self._task: asyncio.Task[None] | None = None
@@ -189,6 +191,7 @@ class Sampler:
         totals, whole = await self._sample_channels(time_ms, kept)
         lengths = await self._sample_vhosts(time_ms, kept)
         self.objects = kept
+        self.stream_lags.sample(time_ms, await uses_of_streams(self.facade, self.give_way))
         whole = (*whole, *self.disk_row())
         self.messages.add(time_ms, _not_less(whole, self.messages.last))
         self.lengths.add(time_ms, _summed(lengths.values(), len(LENGTHS)))

@@ -37,5 +37,9 @@ export function messageRates(stats = {}) {
     .map(([title, name, colour]) => [title, {...rates(stats, name), colour}]));
 }
 
+// The lag of each consumer of a stream, or of each group of them that has one name.
+export const consumerLags = ({consumer_lags: lags = {}}) =>
+  Object.fromEntries(Object.entries(lags).map(([name, row]) => [name, values(row, "lag")]));
+
 export const queuedMessages = (row) => ({Ready: values(row, "messages_ready"),
   Unacked: values(row, "messages_unacknowledged"), Total: values(row, "messages")});

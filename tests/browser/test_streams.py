@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("rstream", reason="the extra [test] is not fully installed")
 
 from rstream import Consumer, ConsumerOffsetSpecification, OffsetType, Producer
+from selenium.webdriver.common.by import By
 
 LOGIN = {"username": "guest", "password": "guest"}
 NAME = "a/b <b>"
@@ -53,6 +54,11 @@ def clients(node, vhost, stream):
         runner.run(end())
 
 
+def description(chart):
+    """The text alternative of a chart."""
+    return chart.find_element(By.TAG_NAME, "svg").get_attribute("aria-label")
+
+
 def test_the_log_and_the_clients_of_a_stream(browser, node, vhost, stream, clients):
     browser.go("queues", vhost, NAME)
     browser.see_title(f"Queue {NAME}")
@@ -62,6 +68,8 @@ def test_the_log_and_the_clients_of_a_stream(browser, node, vhost, stream, clien
     browser.see_in(panel, "Up to 20 MB are kept, of which ")
     browser.see_in(browser.panel("Replicas"), "writer")
     assert "Dead letters" not in browser.text()
+    chart = browser.panel("Lag of consumers")
+    browser.wait(lambda: "<i>billing now 101, between" in description(chart), "the line of the lag")
     browser.follow("Consumers")
     panel = browser.panel("Consumers of the stream protocol")
     browser.see_in(panel, "<i>billing")

@@ -107,6 +107,31 @@ async def test_a_consumer_of_amqp_is_behind(stream_node, stream):
         connection.close()  # pika rejects what it holds, and streams refuse that.
 
 
+async def test_a_consumer_that_retention_may_overtake(stream_node):
+    name = "short"
+    limits = {"x-max-length-bytes": 40_000, "x-stream-max-segment-size-bytes": 10_000}
+    stream_node.put(f"queues/%2F/{name}", {"durable": True, "arguments": {**STREAM, **limits}})
+    payload = {"payload": "x" * 1000, "payload_encoding": "string", "routing_key": name}
+
+    def publish_until(condition):
+        while not condition(stream_node.get(f"queues/%2F/{name}")):
+            publish = "exchanges/%2F/amq.default/publish"
+            stream_node.post(publish, {**payload, "properties": {}})
+
+    await asyncio.to_thread(publish_until, lambda stream: stream.get("next_offset", 0) >= 1)
+    near = "rabbitmq_stream_consumers_near_retention"
+    async with StreamClient("127.0.0.1", stream_node.stream_port) as client:
+        await client.subscribe_without_credit(name, FIRST)
+        assert value(await page_of(stream_node), near) == 0
+        await asyncio.to_thread(publish_until, lambda stream: stream.get("first_offset", 0) > 0)
+        page = await page_of(stream_node)
+        assert value(page, near) == 1
+        assert value(page, "rabbitmq_streams_bytes") > 20_000
+        lags = (await asyncio.to_thread(stream_node.get, f"queues/%2F/{name}"))["consumer_lags"]
+        assert lags["stream.subid-1"]["lag"] > 0
+    stream_node.delete(f"queues/%2F/{name}")
+
+
 def test_segments_and_members(stream_node, stream):
     page = stream_node.metrics("/metrics/detailed?family=queue_metrics&family=ra_metrics")
     place = {"vhost": "/", "queue": stream}

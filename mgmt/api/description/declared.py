@@ -106,6 +106,7 @@ _OF_SINGLE_QUEUE = {
     "consumer_details": list_of(ref("Consumer")), "deliveries": list_of(ANYTHING),
     "incoming": list_of(ANYTHING),
 }  # fmt: skip
+_LAGS = mapping(record(counted("lag")))
 _EXCHANGE = {
     "name": TEXT, "vhost": TEXT, "type": EXCHANGE_TYPE, "durable": FLAG,
     "auto_delete": FLAG, "internal": FLAG, "arguments": OBJECT, "user_who_performed_action": TEXT,
@@ -135,8 +136,11 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "SingleQueue": any_of(
         record({**_QUEUE, **_OF_SINGLE_QUEUE}, _QUEUE_SOMETIMES),
-        record({**_STREAM, **_OF_SINGLE_QUEUE}, _STREAM_SOMETIMES),
-        record({**_DOWN, **_OF_SINGLE_QUEUE}, {**_MIRRORED, **_REPLICATED}),
+        record({**_STREAM, **_OF_SINGLE_QUEUE, "consumer_lags": _LAGS}, _STREAM_SOMETIMES),
+        record(
+            {**_DOWN, **_OF_SINGLE_QUEUE},
+            {**_MIRRORED, **_REPLICATED, "consumer_lags": _LAGS},
+        ),
     ),
     "Raft": record(
         {

@@ -10,7 +10,7 @@ import {bytes, count, duration, plural, rate, time} from "../format.js";
 import {refreshNow} from "../live.js";
 import {Period} from "../period.js";
 import {go, to} from "../router.js";
-import {messageRates, queuedMessages} from "../samples.js";
+import {consumerLags, messageRates, queuedMessages} from "../samples.js";
 import {mayAdminister} from "../session.js";
 import {features} from "./queue_overview.js";
 import {stateOfQueue} from "./queues.js";
@@ -23,9 +23,10 @@ export function streamOverview(vhost, name) {
   const parts = {about: h("div"), log: h("div"), replicas: h("div")};
   const messages = new Chart("Queued messages", count);
   const flow = new Chart("Message rates", rate);
+  const lags = new Chart("Lag of consumers", count);
   const period = new Period(refreshNow);
   const element = h("div", {}, panel("Overview", parts.about), parts.log, parts.replicas,
-    period.element, h("div", {class: "grid"}, messages.element, flow.element),
+    period.element, h("div", {class: "grid"}, messages.element, flow.element, lags.element),
     panel("Delete", dangerous("Delete this stream", () => remove(vhost, name, where))));
   return {element, async refresh() {
     const found = await get(where, period.query("lengths", "msg_rates"));
@@ -34,6 +35,7 @@ export function streamOverview(vhost, name) {
     render(parts.replicas, replicasPanel(found));
     messages.draw(queuedMessages(found));
     flow.draw(messageRates(found.message_stats));
+    lags.draw(consumerLags(found));
   }};
 }
 
