@@ -38,6 +38,11 @@ class Amqp091Message(NamedTuple):
     body: bytes
 
 
+def field_of(value: Value) -> Field | None:
+    """The field of a table with a value, as in RabbitMQ 4; None if 0-9-1 has no such type."""
+    return _field_of(value, ConversionRules(is_4=True))
+
+
 def to_amqp091(message: Amqp10Message, rules: ConversionRules) -> Amqp091Message:
     """The message of AMQP 0-9-1. The footer and delivery annotations are dropped."""
     headers: Table = {}

@@ -115,7 +115,10 @@ def _code_and_content(section: Value) -> tuple[int, Value]:
     if section.kind != "described":
         raise Amqp10Error(f"a {section.kind} is where a section of a message begins")
     descriptor, content = section.value
-    code = _CODES.get(descriptor.value, descriptor.value)
+    if descriptor.kind == "symbol":
+        code = _CODES.get(descriptor.value, -1)
+    else:
+        code = descriptor.value if descriptor.kind == "ulong" else -1
     if code not in _NAMES:
         raise Amqp10Error(f"a message has no section {descriptor.value!r}")
     return code, content

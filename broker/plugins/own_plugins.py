@@ -24,6 +24,7 @@ def _own(name: str, description: str, *requires: str, protocols: Contributions =
 BUILT_IN: Final = {
     one.name: one
     for one in (
+        _own("rabbitmq_amqp1_0", "AMQP 1.0"),
         _own("rabbitmq_auth_backend_cache", "Keeps the answers of authentication backends"),
         _own("rabbitmq_auth_backend_http", "Logs in and authorizes by requests to a web server"),
         _own("rabbitmq_auth_backend_ldap", "Logs in and authorizes by an LDAP server"),

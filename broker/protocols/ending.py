@@ -64,6 +64,13 @@ class Ending:
         self._cancel()
         self._transport = None
 
+    def give_up_socket(self) -> asyncio.Transport:
+        """Return the socket: another connection manages it from now on."""
+        transport = self._transport
+        assert transport is not None, "the socket has a connection once"
+        self.disconnect()
+        return transport
+
     def open(self) -> None:
         """The handshake is complete."""
         self.state = RUNNING

@@ -151,6 +151,19 @@ class SocketConnection(SessionConnection):
 
     # The handshake
 
+    def hand_over(self, other: "SocketConnection", data: bytes) -> None:
+        """Give the socket to a connection of another protocol, with the bytes that have come."""
+        transport = self.ending.give_up_socket()
+        self.connections.discard(self)
+        self.services.counts.connections_opened -= 1
+        self.reading.disconnect()
+        self.output.disconnect()
+        # Its input still handles the read that has brought the header, and refers to it weakly.
+        self.services.turns.after_round(self.disconnected)
+        transport.set_protocol(cast(asyncio.BaseProtocol, other))
+        other.connection_made(transport)
+        other.data_received(data)
+
     @property
     def is_tls(self) -> bool:
         """Whether it has TLS."""

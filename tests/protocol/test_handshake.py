@@ -42,7 +42,7 @@ WRONG_AMQPLAIN = encode_table({"LOGIN": ("S", "guest"), "PASSWORD": ("S", "no")}
 
 @pytest.mark.parametrize(
     "header",
-    [b"AMQP\0\0\x0a\x01", b"AMQP\0\1\0\0", b"AMQP\3\1\0\0", b"GET / HT", b"\x16\3\1\2\0\1\0\1"],
+    [b"AMQP\0\0\x0a\x01", b"AMQP\2\1\0\0", b"GET / HT", b"\x16\3\1\2\0\1\0\1"],
 )
 def test_a_wrong_protocol_header_is_answered_with_the_right_one(header, broker, caplog):
     with RawClient(broker) as client:

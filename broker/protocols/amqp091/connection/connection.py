@@ -31,6 +31,7 @@ from leveret.broker.protocols.amqp091.connection.open_channels import OpenChanne
 from leveret.broker.protocols.amqp091.connection.output import Output
 from leveret.broker.protocols.amqp091.connection.scanner_input import ScannerInput
 from leveret.broker.protocols.ending import CLOSING, RUNNING
+from leveret.broker.protocols.shared_ports import protocol_of
 from leveret.broker.protocols.tuning import Tuning
 from leveret.broker.services.services import Services
 from leveret.broker.sessions.served_connection import ServedConnection
@@ -70,6 +71,17 @@ class Connection(ChannelConnection, asyncio.BaseProtocol):
         return self.incoming
 
     # The handshake (login.py calls these)
+
+    def give_away(self, header: bytes, data: bytes) -> bool:
+        """Give the socket to another protocol with this header; False if there is none.
+
+        data: the bytes after the header.
+        """
+        make = protocol_of(header)
+        if make is None:
+            return False
+        self.hand_over(make(self.services, self.connections), header + data)
+        return True
 
     def tune(self, tuning: Tuning) -> None:
         """Apply the negotiated limits and start heartbeats."""

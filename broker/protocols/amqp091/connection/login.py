@@ -83,6 +83,12 @@ class LoginConnection(Protocol):
     def drop(self) -> None:
         """Close the socket after all written output is sent."""
 
+    def give_away(self, header: bytes, data: bytes) -> bool:
+        """Give the socket to another protocol with this header; False if there is none.
+
+        data: the bytes after the header.
+        """
+
 
 class Login:
     """The handshake of one connection; discarded once it is complete.
@@ -124,6 +130,8 @@ class Login:
         self._header = b""
         versions = ACCEPTED_PROTOCOL_HEADERS.get(header)
         connection = self._connection
+        if versions is None and connection.give_away(header, rest):
+            return b""
         if versions is None:
             logger.error("%s sent a wrong protocol header: %r", connection.name, header)
             connection.output.pieces.append(PROTOCOL_HEADER)

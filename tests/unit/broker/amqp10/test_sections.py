@@ -79,6 +79,7 @@ DATA, VALUE = data_section(b""), b"\x00\x53\x77\x40"
         (VALUE + VALUE, "cannot come after"),
         (b"\x40", "a null is where a section of a message begins"),
         (b"\x00\x53\x79\x40", "a message has no section 121"),
+        (b"\x00\x45\x40", r"a message has no section \[\]"),
         (b"\x00\x53\x75\x40", "a section has a null instead of a binary"),
         (b"\x00\x53\x70\xc0\x07\x06" + b"\x40" * 6, "a section of at most 5 fields has 6"),
         (b"\x00\x53\x72\x45", "a section has a list instead of a map"),

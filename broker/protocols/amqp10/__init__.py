@@ -1,0 +1,1 @@
+"""AMQP 1.0: the frames of clients, their sessions and their links."""

@@ -1,0 +1,137 @@
+"""Addresses of AMQP 1.0: where a link gets its messages, or sends them to. Pure.
+
+    version 2                      version 1, of RabbitMQ 3
+    /queues/QUEUE                  /queue/QUEUE, or QUEUE alone: the queue is declared
+                                   /amq/queue/QUEUE: it is not
+    /exchanges/EXCHANGE            /exchange/EXCHANGE: the subject of a message is its routing key
+    /exchanges/EXCHANGE/KEY        /exchange/EXCHANGE/KEY
+                                   /topic/KEY
+
+In version 2 names are percent-encoded. Without an address, each message that is sent names its own
+in the property `to` (OASIS, Using the Anonymous Terminus). The texts of errors are RabbitMQ's.
+"""
+
+import re
+from typing import Final, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from leveret.broker.erlang.terms import Atom, String, format_term
+
+DEFAULT_EXCHANGE: Final = ""
+TOPIC_EXCHANGE: Final = "amq.topic"
+MANAGEMENT: Final = "/management"
+_ENCODED: Final = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})*")
+
+
+class AddressError(ValueError):
+    """No link can have this address; the text says why, as RabbitMQ does."""
+
+
+class QueueAddress(NamedTuple):
+    """A queue. declares: it is declared if it does not exist."""
+
+    name: str
+    declares: bool = False
+
+
+class ExchangeAddress(NamedTuple):
+    """An exchange. routing_key: None if the subject of each message is its routing key."""
+
+    exchange: str
+    routing_key: str | None
+
+
+ANONYMOUS: Final = None
+"""Each message names its own address."""
+
+
+def read_source(address: str | None) -> QueueAddress | ExchangeAddress:
+    """Where a link gets its messages from. Raises AddressError."""
+    if address is None:
+        raise AddressError(_text(Atom("bad_address"), Atom("undefined")))
+    return _read(address)
+
+
+def read_target(address: str | None) -> QueueAddress | ExchangeAddress | None:
+    """Where a link sends its messages to. Raises AddressError."""
+    return ANONYMOUS if address is None else _read(address)
+
+
+def read_to(address: str) -> ExchangeAddress:
+    """Where a message goes that names its own address. Raises AddressError."""
+    found = _version_2(address)
+    if found is None:
+        raise AddressError(f"bad 'to' address string: {address}")
+    return published_to(found)
+
+
+def published_to(address: QueueAddress | ExchangeAddress) -> ExchangeAddress:
+    """The exchange and the routing key by which an address is published to."""
+    if isinstance(address, QueueAddress):
+        return ExchangeAddress(DEFAULT_EXCHANGE, address.name)
+    return address
+
+
+def encode_name(name: str) -> str:
+    """A name as a segment of an address of version 2."""
+    return "".join(chr(byte) if chr(byte) in _UNRESERVED else f"%{byte:02X}" for byte in (
+        name.encode("utf-8", "surrogateescape")
+    ))  # fmt: skip
+
+
+def decode_name(segment: str) -> str | None:
+    """The name in a segment of an address; None if it is not well encoded."""
+    if _ENCODED.fullmatch(segment) is None:
+        return None
+    return unquote_to_bytes(segment).decode("utf-8", "surrogateescape")
+
+
+def _read(address: str) -> QueueAddress | ExchangeAddress:
+    found = _version_2(address)
+    if found is not None:
+        return found
+    if address.startswith(("/queues/", "/exchanges/")):
+        raise AddressError(_text(Atom("bad_address_string"), address))
+    found = _version_1(address)
+    if found is None:
+        raise AddressError(_text(Atom("unknown_destination"), String(address)))
+    return found
+
+
+def _version_2(address: str) -> QueueAddress | ExchangeAddress | None:
+    _, kind, *segments = address.split("/") if address.startswith("/") else ("", "")
+    names = [decode_name(segment) for segment in segments]
+    match kind, names:
+        case "queues", [str(name)] if name:
+            return QueueAddress(name)
+        case "exchanges", [str(name)] if name and name != "amq.default":
+            return ExchangeAddress(name, "")
+        case "exchanges", [str(name), str(key)] if name and name != "amq.default":
+            return ExchangeAddress(name, key)
+    return None
+
+
+def _version_1(address: str) -> QueueAddress | ExchangeAddress | None:
+    if not address.startswith("/"):
+        return QueueAddress(address, declares=True) if address else None
+    _, *segments = address.split("/")
+    names = [decode_name(segment) for segment in segments]
+    match names:
+        case ["queue", str(name)] if name:
+            return QueueAddress(name, declares=True)
+        case ["amq", "queue", str(name)] if name:
+            return QueueAddress(name)
+        case ["topic", str(key)] if key:
+            return ExchangeAddress(TOPIC_EXCHANGE, key)
+        case ["exchange", str(name)] if name:
+            return ExchangeAddress(name, None)
+        case ["exchange", str(name), str(key)] if name:
+            return ExchangeAddress(name, key)
+    return None
+
+
+def _text(reason: Atom, address: object) -> str:
+    return f"Attach rejected: {format_term((reason, address))}"
+
+
+_UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")

@@ -1,0 +1,278 @@
+"""Attaches links: finds, checks and if need be declares what their addresses name.
+
+The checks, their order and their texts are RabbitMQ's (rabbit_amqp_session.erl). The functions
+raise SessionEnds and ChannelFault.
+"""
+
+from typing import Final
+
+from leveret.broker.amqp.errors import not_found
+from leveret.broker.amqp.field_table import Field, Table
+from leveret.broker.amqp10.values import Value
+from leveret.broker.protocols.amqp10.addresses import (
+    DEFAULT_EXCHANGE,
+    MANAGEMENT,
+    AddressError,
+    ExchangeAddress,
+    QueueAddress,
+    read_source,
+    read_target,
+)
+from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Session
+from leveret.broker.protocols.amqp10.conditions import (
+    INVALID_FIELD,
+    NOT_IMPLEMENTED,
+    SessionEnds,
+)
+from leveret.broker.protocols.amqp10.incoming_link import IncomingLink
+from leveret.broker.protocols.amqp10.management_links import ManagementPair
+from leveret.broker.protocols.amqp10.outgoing_link import OutgoingLink
+from leveret.broker.protocols.amqp10.performatives import (
+    OUTCOME_NAMES,
+    RECEIVER,
+    SECOND,
+    SENDER,
+    SETTLED,
+    UNSETTLED,
+    Attach,
+    Released,
+    Source,
+    Target,
+)
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource
+from leveret.broker.sessions import consuming, declaring_bindings, declaring_queues
+from leveret.broker.sessions.access import check
+from leveret.broker.sessions.consuming import ConsumerProperties
+from leveret.broker.sessions.declaring_queues import QueueProperties
+
+MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
+_PAIRED: Final = "paired"
+_PRIORITY: Final = "rabbitmq:priority"
+_OFFSET: Final = "rabbitmq:stream-offset-spec"
+_FILTER: Final = "rabbitmq:stream-filter"
+_MATCH_UNFILTERED: Final = "rabbitmq:stream-match-unfiltered"
+_TAKEN_FILTERS: Final = (_OFFSET, _FILTER, _MATCH_UNFILTERED)
+
+
+async def attach(session: Amqp10Session, request: Attach) -> None:
+    """Attach a link, and answer."""
+    _check(session, request)
+    if request.handle in session.incoming or request.handle in session.outgoing:
+        await session.replace(request.handle)
+    if _is_management(request):
+        _attach_management(session, request)
+    elif request.role is SENDER:
+        await _attach_incoming(session, request)
+    else:
+        await _attach_outgoing(session, request)
+
+
+def _check(session: Amqp10Session, request: Attach) -> None:
+    session.check_handle(request.handle)
+    if request.incomplete_unsettled or (request.unsettled is not None and request.unsettled.value):
+        raise SessionEnds(NOT_IMPLEMENTED, "Link recovery not supported")
+    if request.rcv_settle_mode == SECOND and request.snd_settle_mode != SETTLED:
+        raise SessionEnds(NOT_IMPLEMENTED, "rcv-settle-mode second not supported")
+
+
+# Links of publishers
+
+
+async def _attach_incoming(session: Amqp10Session, request: Attach) -> None:
+    target = request.target or Target()
+    if target.dynamic:
+        raise SessionEnds(NOT_IMPLEMENTED, "Dynamic targets not supported")
+    try:
+        address = read_target(target.address)
+    except AddressError as error:
+        raise SessionEnds(INVALID_FIELD, str(error)) from None
+    if isinstance(address, QueueAddress):
+        await _ensure_queue(session, address, bool(target.durable))
+        address = ExchangeAddress(DEFAULT_EXCHANGE, address.name)
+    if address is not None:
+        await _check_exchange(session, address)
+    size_max = min(MESSAGE_BYTES_MAX, session.message_bytes_max)
+    link = IncomingLink(
+        request.name, request.handle, address, request.initial_delivery_count or 0, size_max
+    )
+    session.incoming[request.handle] = link
+    session.send(
+        Attach(
+            request.name, request.handle, RECEIVER,
+            snd_settle_mode=request.snd_settle_mode, rcv_settle_mode=0,
+            source=request.source, target=target, max_message_size=size_max,
+        )
+    )  # fmt: skip
+    session.give_credit(link)
+
+
+async def _check_exchange(session: Amqp10Session, address: ExchangeAddress) -> None:
+    """Raise a fault unless the user may publish to the exchange, and it exists."""
+    name, vhost = address.exchange, session.vhost
+    await check(session, EXCHANGE, name, "write")
+    exchange = vhost.exchanges.get(name)
+    if exchange is None:
+        raise not_found(f"no {resource(EXCHANGE, name, vhost.name)}")
+
+
+async def _ensure_queue(session: Amqp10Session, address: QueueAddress, durable: bool) -> None:
+    """Declare the queue of an address of version 1; raise 404 if another one does not exist."""
+    name, vhost = address.name, session.vhost
+    if name in vhost.queues:
+        return
+    if not address.declares:
+        raise not_found(f"no {resource(QUEUE, name, vhost.name)}")
+    properties = QueueProperties({}, durable=durable)
+    await (await declaring_queues.declare_queue(session, name, properties)).synced
+
+
+# Links to clients
+
+
+async def _attach_outgoing(session: Amqp10Session, request: Attach) -> None:
+    source = request.source or Source()
+    if source.dynamic:
+        raise SessionEnds(NOT_IMPLEMENTED, "Dynamic sources not supported")
+    try:
+        address = read_source(source.address)
+    except AddressError as error:
+        raise SessionEnds(INVALID_FIELD, str(error)) from None
+    if isinstance(address, QueueAddress):
+        await _ensure_queue(session, address, bool(source.durable))
+        queue_name = address.name
+    else:
+        queue_name = await _bind_new_queue(session, address, bool(source.durable))
+    is_settled = request.snd_settle_mode == SETTLED
+    handle, tag = request.handle, _tag(session, request)
+
+    def make(queue: QueueClient, properties: ConsumerProperties) -> OutgoingLink:
+        return OutgoingLink(
+            session, session, queue, properties.tag, handle, is_settled,
+            is_settled and queue.kind.removes_messages, properties.arguments,
+        )  # fmt: skip
+
+    def tell(_tag: str) -> None:
+        session.outgoing[handle] = session.consumers[tag]
+        session.send(
+            Attach(
+                request.name, handle, SENDER,
+                snd_settle_mode=SETTLED if is_settled else UNSETTLED,
+                rcv_settle_mode=request.rcv_settle_mode,
+                source=source._replace(
+                    filter=_taken(source.filter), default_outcome=Released(),
+                    outcomes=list(OUTCOME_NAMES),
+                ),
+                initial_delivery_count=0,
+            )
+        )  # fmt: skip
+
+    kind = session.vhost.queues[queue_name].kind if queue_name in session.vhost.queues else None
+    no_ack = is_settled and kind is not None and kind.removes_messages
+    properties = ConsumerProperties(tag, _arguments(request), no_ack=no_ack)
+    await consuming.consume(session, queue_name, properties, make=make, tell=tell)
+
+
+async def _bind_new_queue(session: Amqp10Session, address: ExchangeAddress, durable: bool) -> str:
+    """A queue of this link alone, bound to an exchange (addresses of version 1)."""
+    name, vhost = address.exchange, session.vhost
+    if name not in vhost.exchanges:
+        raise not_found(f"no {resource(EXCHANGE, name, vhost.name)}")
+    properties = QueueProperties({}, durable=durable, auto_delete=True)
+    declared = await declaring_queues.declare_queue(session, "", properties)
+    await (
+        await declaring_bindings.bind_queue(
+            session, declared.name, name, address.routing_key or "", {}
+        )
+    )
+    return declared.name
+
+
+def _tag(session: Amqp10Session, request: Attach) -> str:
+    """The consumer's tag: the name of the link, if the session has no other link of this name."""
+    if request.name and request.name not in session.consumers:
+        return request.name
+    return f"{request.name} ({request.handle})"
+
+
+def _arguments(request: Attach) -> Table:
+    """The consumer's arguments: its priority, and where it begins to read a stream."""
+    arguments: Table = {}
+    for key, value in _pairs(request.properties):
+        if key == _PRIORITY and value.kind in {"int", "byte", "short", "long"}:
+            arguments["x-priority"] = ("I", value.value)
+    for key, value in _pairs(None if request.source is None else request.source.filter):
+        content = value.value[1] if value.kind == "described" else value
+        field = _field_of(key, content)
+        if field is not None:
+            arguments[_ARGUMENTS[key]] = field
+    return arguments
+
+
+def _field_of(key: str, value: Value) -> Field | None:
+    """The argument of a filter; None if it is unknown, or its value has another type."""
+    if key == _OFFSET:
+        if value.kind == "timestamp":
+            return ("T", max(0, value.value) // 1000)
+        if value.kind == "string":
+            return ("S", value.value)
+        return ("l", value.value) if isinstance(value.value, int) else None
+    if key == _FILTER:
+        if value.kind == "string":
+            return ("S", value.value)
+        if value.kind in {"list", "array"}:
+            return ("A", [("S", one.value) for one in value.value if one.kind == "string"])
+    if key == _MATCH_UNFILTERED and value.kind == "boolean":
+        return ("t", value.value)
+    return None
+
+
+def _taken(filters: Value | None) -> Value | None:
+    """The filters that are in force, as the answer to the client names them."""
+    kept = [pair for pair in (filters.value if filters else ()) if pair[0].value in _TAKEN_FILTERS]
+    return Value("map", kept) if kept else None
+
+
+def _pairs(value: Value | None) -> list[tuple[str, Value]]:
+    """The entries of a map whose keys are texts."""
+    pairs = () if value is None else value.value
+    return [(key.value, content) for key, content in pairs if isinstance(key.value, str)]
+
+
+# Management
+
+
+def _is_management(request: Attach) -> bool:
+    source, target = request.source or Source(), request.target or Target()
+    return (
+        request.snd_settle_mode == SETTLED
+        and source.address == target.address == MANAGEMENT
+        and (_PAIRED, True) in [(key, one.value) for key, one in _pairs(request.properties)]
+    )
+
+
+def _attach_management(session: Amqp10Session, request: Attach) -> None:
+    """Attach one half of a pair of links with one name, by which a client manages the vhost."""
+    pair = session.pairs.setdefault(request.name, ManagementPair())
+    properties = Value("map", [(Value("symbol", _PAIRED), Value("boolean", True))])
+    answer = Attach(
+        request.name, request.handle, not request.role, SETTLED, source=request.source,
+        target=request.target, properties=properties,
+    )  # fmt: skip
+    if request.role is SENDER:
+        link = IncomingLink(
+            request.name, request.handle, None, request.initial_delivery_count or 0,
+            MESSAGE_BYTES_MAX, is_management=True,
+        )  # fmt: skip
+        session.incoming[request.handle] = link
+        session.send(answer._replace(rcv_settle_mode=0, max_message_size=MESSAGE_BYTES_MAX))
+        session.give_credit(link)
+    else:
+        pair.handle = request.handle
+        session.send(answer._replace(initial_delivery_count=0))
+
+
+_ARGUMENTS: Final = {
+    _OFFSET: "x-stream-offset", _FILTER: "x-stream-filter",
+    _MATCH_UNFILTERED: "x-stream-match-unfiltered",
+}  # fmt: skip

@@ -1,0 +1,60 @@
+"""The errors with which connections, sessions and links of AMQP 1.0 end."""
+
+from typing import Final
+
+from leveret.broker.amqp import reply_codes
+from leveret.broker.amqp.errors import Fault
+from leveret.broker.protocols.amqp10.performatives import Error
+
+INTERNAL_ERROR: Final = "amqp:internal-error"
+NOT_FOUND: Final = "amqp:not-found"
+UNAUTHORIZED_ACCESS: Final = "amqp:unauthorized-access"
+DECODE_ERROR: Final = "amqp:decode-error"
+RESOURCE_LIMIT_EXCEEDED: Final = "amqp:resource-limit-exceeded"
+NOT_ALLOWED: Final = "amqp:not-allowed"
+INVALID_FIELD: Final = "amqp:invalid-field"
+NOT_IMPLEMENTED: Final = "amqp:not-implemented"
+RESOURCE_LOCKED: Final = "amqp:resource-locked"
+PRECONDITION_FAILED: Final = "amqp:precondition-failed"
+RESOURCE_DELETED: Final = "amqp:resource-deleted"
+ILLEGAL_STATE: Final = "amqp:illegal-state"
+FRAME_SIZE_TOO_SMALL: Final = "amqp:frame-size-too-small"
+CONNECTION_FORCED: Final = "amqp:connection:forced"
+FRAMING_ERROR: Final = "amqp:connection:framing-error"
+WINDOW_VIOLATION: Final = "amqp:session:window-violation"
+UNATTACHED_HANDLE: Final = "amqp:session:unattached-handle"
+TRANSFER_LIMIT_EXCEEDED: Final = "amqp:link:transfer-limit-exceeded"
+MESSAGE_SIZE_EXCEEDED: Final = "amqp:link:message-size-exceeded"
+
+_BY_CODE: Final = {
+    reply_codes.ACCESS_REFUSED: UNAUTHORIZED_ACCESS,
+    reply_codes.NOT_FOUND: NOT_FOUND,
+    reply_codes.RESOURCE_LOCKED: RESOURCE_LOCKED,
+    reply_codes.PRECONDITION_FAILED: PRECONDITION_FAILED,
+    reply_codes.NOT_ALLOWED: NOT_ALLOWED,
+    reply_codes.NOT_IMPLEMENTED: NOT_IMPLEMENTED,
+    reply_codes.RESOURCE_ERROR: RESOURCE_LIMIT_EXCEEDED,
+}
+
+
+class SessionEnds(Exception):
+    """The session ends with this error."""
+
+    def __init__(self, condition: str, description: str | None = None) -> None:
+        super().__init__(description or condition)
+        self.error = Error(condition, description)
+
+
+class ConnectionEnds(Exception):
+    """The connection ends with this error."""
+
+    def __init__(self, condition: str, description: str) -> None:
+        super().__init__(description)
+        self.error = Error(condition, description)
+
+
+def error_of(fault: Fault) -> Error:
+    """The error for an operation that AMQP 0-9-1 would answer with this fault."""
+    _, _, explanation = fault.reply_text.partition(" - ")
+    condition = _BY_CODE.get(fault.reply_code, INTERNAL_ERROR)
+    return Error(condition, explanation or fault.reply_text)

@@ -1,0 +1,381 @@
+"""Handles the frames of a connection of AMQP 1.0 in order, in turns.
+
+All frames of a read are handled in one turn (broker/runtime/turns.py), as long as there is work
+left. A performative that waits for an answer, such as an attach whose queue is declared, holds up
+what comes after it. Meanwhile, and while an alarm blocks publishers, the socket is not read.
+"""
+
+import logging
+from functools import partial
+from typing import Any, Final
+
+from leveret.broker.amqp.errors import ChannelFault, Fault, internal_error
+from leveret.broker.amqp10.values import Amqp10Error
+from leveret.broker.net.reading import Reading
+from leveret.broker.net.socket_input import SocketInput
+from leveret.broker.protocols.amqp10 import attaching, management_links
+from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Connection, Amqp10Session
+from leveret.broker.protocols.amqp10.conditions import (
+    FRAMING_ERROR,
+    ILLEGAL_STATE,
+    INTERNAL_ERROR,
+    ConnectionEnds,
+    SessionEnds,
+    error_of,
+)
+from leveret.broker.protocols.amqp10.frame_input import FrameError, FrameInput
+from leveret.broker.protocols.amqp10.incoming_link import IncomingLink, IncomingMessage
+from leveret.broker.protocols.amqp10.login import CHANNEL_MAX, Login, Unexpected
+from leveret.broker.protocols.amqp10.performatives import (
+    AMQP_FRAME,
+    SASL_FRAME,
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    End,
+    Error,
+    Flow,
+    Performative,
+    Transfer,
+    read_performative,
+)
+from leveret.broker.protocols.ending import GONE, HANDSHAKE, RUNNING
+from leveret.broker.runtime.pending import PendingOperation, Steps, begin
+from leveret.storage.metadata.metadata import MetadataError
+
+INITIAL_FRAME_BYTES_MAX: Final = 64 * 1024
+"""The largest frame of a client that is not logged in: there is room for a token."""
+MESSAGE_WORK: Final = 40
+"""The work of a message whose sections are decoded (broker/runtime/turns.py)."""
+
+logger = logging.getLogger("leveret.connection")
+
+
+class ServedAmqp10(Amqp10Connection):
+    """The connection whose frames are handled."""
+
+    reading: Reading
+    channel_max: int
+
+    @property
+    def state(self) -> str:
+        """One of the states in protocols/ending.py."""
+        raise NotImplementedError
+
+    def handle_input(self) -> None:
+        """Call `Incoming.handle`."""
+
+    def send(self, performative: Performative) -> None:
+        """Send a performative on channel 0."""
+
+    def fail(self, error: Error) -> None:
+        """Close the connection with an error."""
+
+    def closed_by_client(self) -> None:
+        """The client has closed the connection, or answered its close."""
+
+    def drop(self) -> None:
+        """Close the socket after all output is sent."""
+
+
+class Incoming(SocketInput):
+    """The input of one connection. sessions: by their channels."""
+
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection.services.turns, connection)
+        self._connection = connection
+        self._frames = FrameInput(INITIAL_FRAME_BYTES_MAX)
+        self._operation: PendingOperation | None = None
+        self._operating: Amqp10Session | None = None
+        self._is_paused = False
+        self._login = Login(connection)
+        self.sessions: dict[int, Amqp10Session] = {}
+        self._ended: set[int] = set()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether input waits for an answer."""
+        return self._operation is not None
+
+    def limit(self, frame_bytes_max: int) -> None:
+        """The largest frame from now on."""
+        self._frames.frame_bytes_max = frame_bytes_max
+
+    def release(self) -> None:
+        """Forget everything: the connection ends."""
+        self._stop_operation()
+        sessions, self.sessions = self.sessions, {}
+        for session in sessions.values():
+            session.release()
+
+    def _stop_operation(self) -> None:
+        operation, self._operation = self._operation, None
+        self._operating = None
+        if operation is not None:
+            operation.close()
+
+    # Frames
+
+    def take(self, data: bytes) -> None:
+        """Handle the bytes of one read."""
+        if self._connection.state is not GONE:
+            self._frames.add(data)
+            self.handle()
+
+    def go_on(self) -> None:
+        """Handle input that has waited, in a later round."""
+        # The connection may end before, and is not to be freed while this waits.
+        self._turns.after_round(self._connection.handle_input)
+
+    def handle(self) -> None:
+        """Handle the frames that have come. If some have to wait, the socket is not read."""
+        connection = self._connection
+        try:
+            while not self._has_to_wait:
+                if not self._handle_next():
+                    self._resume_reading()
+                    return
+        except Unexpected as error:
+            logger.error("closing connection %s: %s", connection.name, error)
+            connection.drop()
+        except FrameError as error:
+            self._close(Error(FRAMING_ERROR, str(error)), drops=True)
+        except Amqp10Error as error:
+            self._close(Error(INTERNAL_ERROR, f"a frame is not valid: {error}"))
+        except ConnectionEnds as error:
+            self._close(error.error)
+        if connection.state is GONE:
+            self._frames.clear()
+            return
+        self._is_paused = True
+        connection.reading.pause_for_input()
+        if self._turns.work_left <= 0:
+            self.go_on()
+
+    @property
+    def _has_to_wait(self) -> bool:
+        connection = self._connection
+        return (
+            self.is_held or connection.reading.is_blocked or self._turns.work_left <= 0
+            or connection.state is GONE
+        )  # fmt: skip
+
+    def _resume_reading(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            self._connection.reading.resume_after_input()
+
+    def _close(self, error: Error, *, drops: bool = False) -> None:
+        """Close the connection with an error; without a word if the client is not logged in."""
+        connection = self._connection
+        self._frames.clear()
+        if connection.state is HANDSHAKE:
+            logger.error("closing connection %s: %s", connection.name, error.description)
+            connection.drop()
+            return
+        connection.fail(error)
+        if drops:
+            connection.drop()
+
+    def _handle_next(self) -> bool:
+        """Handle the next frame; returns False if it is not complete."""
+        connection, frames = self._connection, self._frames
+        if connection.state is HANDSHAKE and self._login.expects_header:
+            header = frames.take_protocol_header()
+            if header is None:
+                return False
+            self._login.take_header(header)
+            return True
+        if not frames.take():
+            return False
+        if frames.begin == frames.end:
+            return True
+        if frames.kind not in (AMQP_FRAME, SASL_FRAME):
+            raise FrameError(f"there is no frame of type {frames.kind}")
+        performative, at = read_performative(frames.data[frames.begin : frames.end])
+        if connection.state is HANDSHAKE:
+            self._run(None, self._log_in(performative))
+        else:
+            payload = frames.data[frames.begin + at : frames.end]
+            self._handle(frames.channel, performative, payload)
+        return True
+
+    async def _log_in(self, performative: Performative) -> None:
+        connection = self._connection
+        try:
+            await self._login.handle(performative)
+        except (Unexpected, Fault, ConnectionEnds) as error:
+            logger.error("closing connection %s: %s", connection.name, error)
+            connection.drop()
+
+    def _handle(self, channel: int, performative: Performative, payload: bytes) -> None:
+        connection = self._connection
+        if isinstance(performative, Close):
+            connection.closed_by_client()
+        elif connection.state is not RUNNING:
+            return
+        elif isinstance(performative, Begin):
+            self._begin(channel, performative)
+        elif channel in self._ended:
+            if isinstance(performative, End):
+                self._ended.discard(channel)
+        else:
+            session = self.sessions.get(channel)
+            if session is None:
+                name = type(performative).__name__.lower()
+                raise ConnectionEnds(ILLEGAL_STATE, f"{name} on channel {channel} without session")
+            self._handle_in(session, performative, payload)
+
+    # Sessions
+
+    def _begin(self, channel: int, request: Begin) -> None:
+        connection = self._connection
+        if channel > min(CHANNEL_MAX, connection.channel_max):
+            raise ConnectionEnds(
+                FRAMING_ERROR,
+                f"channel number ({channel}) exceeds maximum channel number "
+                f"({min(CHANNEL_MAX, connection.channel_max)})",
+            )
+        if channel in self.sessions or channel in self._ended:
+            raise ConnectionEnds(ILLEGAL_STATE, f"channel {channel} has a session already")
+        session = self.sessions[channel] = Amqp10Session(connection, channel, request)
+        session.send(session.begun())
+
+    def _handle_in(
+        self, session: Amqp10Session, performative: Performative, payload: bytes
+    ) -> None:
+        """Handle a performative of a session."""
+        self._turns.work_left -= 1
+        try:
+            match performative:
+                case Transfer():
+                    self._transfer(session, performative, payload)
+                case Disposition():
+                    self._run(session, session.disposition(performative))
+                case Flow():
+                    session.flow(performative)
+                case Attach():
+                    self._run(session, attaching.attach(session, performative))
+                case Detach():
+                    self._run(session, session.detach(performative))
+                case End():
+                    self._end(session)
+                case _:
+                    name = type(performative).__name__.lower()
+                    raise ConnectionEnds(ILLEGAL_STATE, f"{name} is not expected in a session")
+        except (SessionEnds, Fault) as error:
+            self._fail(session, error)
+
+    def _transfer(self, session: Amqp10Session, transfer: Transfer, payload: bytes) -> None:
+        message = session.transfer(transfer, payload)
+        if message is None:
+            return
+        link = session.incoming[transfer.handle]
+        if link.credit < 0:
+            session.detach_over_limit(link)
+        elif link.is_management:
+            self._run(session, self._manage(session, link, message))
+        else:
+            self._turns.work_left -= MESSAGE_WORK
+            steps = session.publish(link, message)
+            self._connection.reading.hold_back(is_persistent=True)
+            if steps is not None:
+                self._run(session, steps)
+
+    async def _manage(
+        self, session: Amqp10Session, link: IncomingLink, message: IncomingMessage
+    ) -> None:
+        pair = session.pairs[link.name]
+        answer = await management_links.answer(session, pair, message.payload)
+        session.send_answer(pair, answer)
+        if link.needs_credit:
+            session.give_credit(link)
+
+    def _end(self, session: Amqp10Session) -> None:
+        del self.sessions[session.channel]
+        session.send_outcomes()
+        session.release()
+        session.send(End())
+
+    def _fail(self, session: Amqp10Session, error: SessionEnds | Fault) -> None:
+        """End a session with an error."""
+        if self.sessions.pop(session.channel, None) is None:
+            return
+        self._ended.add(session.channel)
+        session.send_outcomes()
+        told = error.error if isinstance(error, SessionEnds) else error_of(error)
+        session.fail(told)
+        session.send(End(told))
+
+    def check_consumer_timeout(self, timeout_ms: int) -> None:
+        """End each session that holds a delivery unsettled for longer than its timeout."""
+        for session in list(self.sessions.values()):
+            try:
+                session.check_consumer_timeout(timeout_ms)
+            except Fault as fault:
+                self._fail(session, fault)
+
+    def end_timed_out(self, channel: int, timeout_ms: int) -> None:
+        """End a session that has held deliveries for too long."""
+        session = self.sessions.get(channel)
+        if session is not None:
+            try:
+                session.fail_timed_out(timeout_ms)
+            except Fault as fault:
+                self._fail(session, fault)
+
+    # Operations that may wait
+
+    def _run(self, session: Amqp10Session | None, steps: Steps) -> None:
+        """Run the steps of a performative; input waits until they have ended."""
+        services = self._connection.services
+        try:
+            awaited = begin(steps)
+        except (SessionEnds, ChannelFault):
+            raise
+        except Exception as error:
+            self._operation_failed(session, error)
+            return
+        if awaited is None:
+            return
+        if self._connection.state is GONE:
+            awaited.abandon()
+            steps.close()
+            return
+        timeout_ms = services.config.channel_operation_timeout_ms
+        self._operating = session
+        self._operation = PendingOperation(
+            steps, awaited, self._resume, services.clock, timeout_ms, _timed_out
+        )
+
+    def _resume(self, operation: PendingOperation) -> None:
+        self._turns.watch.run(partial(self._step, operation), self._connection)
+
+    def _step(self, operation: PendingOperation) -> None:
+        if operation is not self._operation:
+            return
+        session = self._operating
+        try:
+            operation.step()
+        except Exception as error:
+            self._operation_failed(session, error)
+        if operation.is_over:
+            self._operation = self._operating = None
+            self.handle()
+
+    def _operation_failed(self, session: Amqp10Session | None, error: Exception) -> None:
+        if session is not None and isinstance(error, (SessionEnds, Fault)):
+            self._fail(session, error)
+            return
+        name = self._connection.name
+        if isinstance(error, MetadataError):
+            logger.error("%s: a change cannot be written: %s", name, error)
+        else:
+            logger.error("%s: an operation has failed", name, exc_info=error)
+        self._close(Error(INTERNAL_ERROR, "internal error"))
+
+
+def _timed_out() -> Fault:
+    return internal_error("the operation was not answered in time")

@@ -1,0 +1,240 @@
+"""Messages of AMQP 1.0 as queues keep them, and messages of queues as clients of AMQP 1.0 get them.
+
+A message is published with properties of AMQP 0-9-1 (broker/amqp10/conversion.py), which routing,
+queues and clients of other protocols read. The sections that its publisher has sent are kept beside
+them as a `Form`, still encoded, and are sent to clients of AMQP 1.0 without being decoded:
+
+    annotations    how many, and their encoded keys and values, without those that the broker sets
+    sections       the sections `properties` and `application-properties`
+    footer         the section after the body
+    data_sizes     the sizes of the data sections, if there are several
+
+A body of one data section is kept as its bytes, so that clients of other protocols get these; so is
+the sum of several. A body of another kind stays encoded, with the property `type` `amqp-1.0`.
+"""
+
+from typing import Final, NamedTuple
+
+import msgspec
+from librt.strings import BytesWriter
+
+from leveret.broker.amqp.content_header import ContentHeader, Form, make_header
+from leveret.broker.amqp10.conversion import (
+    ENCODED_BODY_TYPE,
+    ConversionRules,
+    to_amqp091,
+)
+from leveret.broker.amqp10.properties_to_sections import SectionsWriter, address_annotations
+from leveret.broker.amqp10.sections import (
+    APPLICATION_PROPERTIES,
+    DATA,
+    FOOTER,
+    MESSAGE_ANNOTATIONS,
+    PROPERTIES,
+    Amqp10Message,
+    Pairs,
+    read_message,
+)
+from leveret.broker.amqp10.values import (
+    Amqp10Error,
+    Value,
+    decode,
+    encode,
+    encode_described,
+    encode_list,
+    encode_string,
+    encode_symbol,
+)
+from leveret.storage.messages.message import Address
+
+FORM: Final = "amqp10"
+"""The name of the protocol in a `Form`."""
+_RULES: Final = ConversionRules(is_4=True)
+_OF_BROKER: Final = frozenset(("x-exchange", "x-routing-key"))
+_DELIVERY_COUNT: Final = "x-delivery-count"
+
+
+class AnnotationRefused(ValueError):
+    """A message has an annotation whose name does not begin with `x-`."""
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    """The data of a `Form`."""
+
+    annotation_count: int
+    annotations: bytes
+    sections: bytes
+    footer: bytes
+    data_sizes: list[int]
+
+
+class Published(NamedTuple):
+    """A message as it is published. to, subject, user: properties of its own; None without them."""
+
+    header: ContentHeader
+    body: bytes
+    to: str | None
+    subject: str | None
+    user: str | None
+
+
+def read_published(payload: bytes) -> Published:
+    """The message in the payload of transfers. Raises Amqp10Error, AnnotationRefused."""
+    message = read_message(payload)
+    for key, _ in message.message_annotations:
+        if not (isinstance(key.value, str) and key.value.startswith("x-")):
+            raise AnnotationRefused(
+                f"the message annotation {key.value!r} is refused: its name must begin with 'x-'"
+            )
+    converted = to_amqp091(message, _RULES)
+    properties = message.properties
+    header = make_header(converted.properties, (), Form(FORM, _keep(payload, message)))
+    user = properties.get("user-id")
+    return Published(
+        header,
+        converted.body,
+        _text(properties.get("to")),
+        _text(properties.get("subject")),
+        None if user is None or user.kind != "binary" else _decoded(user.value),
+    )
+
+
+def _text(value: Value | None) -> str | None:
+    return value.value if value is not None and value.kind == "string" else None
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _keep(payload: bytes, message: Amqp10Message) -> bytes:
+    """The data of the form of a message."""
+    sections: list[bytes] = []
+    footer, data_sizes = b"", []
+    at = 0
+    while at < len(payload):
+        section, after = decode(payload, at)
+        code = _SECTION_CODES.get(section.value[0].value, section.value[0].value)
+        if code in (PROPERTIES, APPLICATION_PROPERTIES):
+            sections.append(payload[at:after])
+        elif code == DATA:
+            data_sizes.append(len(section.value[1].value))
+        elif code == FOOTER and message.data is not None:
+            footer = payload[at:after]
+        at = after
+    kept = [pair for pair in message.message_annotations if pair[0].value not in _OF_BROKER]
+    return msgspec.msgpack.encode(
+        _Kept(
+            len(kept), _encode_pairs(kept), b"".join(sections), footer,
+            data_sizes if len(data_sizes) > 1 else [],
+        )
+    )  # fmt: skip
+
+
+def _encode_pairs(pairs: Pairs) -> bytes:
+    return b"".join(encode(item) for pair in pairs for item in pair)
+
+
+_SECTION_CODES: Final = {
+    "amqp:properties:list": PROPERTIES, "amqp:application-properties:map": APPLICATION_PROPERTIES,
+    "amqp:data:binary": DATA, "amqp:footer:map": FOOTER,
+}  # fmt: skip
+
+
+# Deliveries
+
+
+class Delivered:
+    """The parts of deliveries that messages with one header and one address have in common."""
+
+    __slots__ = ("_delivery_count", "_durable", "_priority", "_sections", "_ttl", "address",
+                 "data_sizes", "footer", "header", "is_encoded")  # fmt: skip
+
+    def __init__(self, header: ContentHeader, address: Address) -> None:
+        self.header = header
+        self.address = address
+        properties = header.properties
+        self.is_encoded = properties.get("type") == ENCODED_BODY_TYPE
+        """Whether bodies are encoded sections."""
+        self._durable = Value("boolean", properties.get("delivery_mode") == 2)
+        priority = properties.get("priority")
+        self._priority = Value("null", None) if priority is None else Value("ubyte", priority)
+        self._ttl = Value("null", None)
+        if header.expires:
+            self._ttl = Value("uint", min(int(properties["expiration"]), (1 << 32) - 1))
+        count = header.headers.get(_DELIVERY_COUNT)
+        self._delivery_count = int(count[1]) if count is not None and count[0] in "bsIlBui" else 0
+        self.footer = b""
+        self.data_sizes: list[int] = []
+        form = header.form
+        if form is not None and form.protocol == FORM:
+            self._sections = self._of_form(form, address)
+        else:
+            self._sections = self._converted(header, address)
+
+    def _of_form(self, form: Form, address: Address) -> bytes:
+        kept = msgspec.msgpack.decode(form.data, type=_Kept)
+        self.footer, self.data_sizes = kept.footer, kept.data_sizes
+        own = (
+            _X_EXCHANGE + encode_string(address.exchange)
+            + _X_ROUTING_KEY + encode_string(address.routing_key)
+        )  # fmt: skip
+        items = own + kept.annotations
+        count = 2 * (2 + kept.annotation_count)
+        if len(items) < 255 and count < 256:
+            encoded = bytes((0xC1, len(items) + 1, count)) + items
+        else:
+            size = (len(items) + 4).to_bytes(4, "big")
+            encoded = b"\xd1" + size + count.to_bytes(4, "big") + items
+        return encode_described(MESSAGE_ANNOTATIONS, encoded) + kept.sections
+
+    @staticmethod
+    def _converted(header: ContentHeader, address: Address) -> bytes:
+        writer = BytesWriter()
+        SectionsWriter(is_4=True).write(
+            writer, header.raw, address_annotations(address.encoded, True)
+        )
+        sections = writer.getvalue()
+        # The header section differs between deliveries.
+        assert sections.startswith(_HEADER_SECTION), "RabbitMQ 4 writes a header for each message"
+        return sections[len(_HEADER_SECTION) + 1 + sections[len(_HEADER_SECTION)] :]
+
+    def payload(self, body: bytes, redelivered: bool) -> bytes:
+        """The sections of a message with this body."""
+        header = encode_described(
+            _HEADER,
+            encode_list(
+                [
+                    encode(self._durable),
+                    encode(self._priority),
+                    encode(self._ttl),
+                    encode(Value("boolean", not redelivered)),
+                    encode(Value("uint", self._delivery_count)),
+                ]
+            ),
+        )
+        if self.is_encoded:
+            return b"".join((header, self._sections, body))
+        body_sections = self._several(body) if self.data_sizes else data_prefix(len(body)) + body
+        return b"".join((header, self._sections, body_sections, self.footer))
+
+    def _several(self, body: bytes) -> bytes:
+        pieces, at = [], 0
+        for size in self.data_sizes:
+            pieces.append(data_prefix(size) + body[at : at + size])
+            at += size
+        return b"".join(pieces)
+
+
+def data_prefix(size: int) -> bytes:
+    """The bytes before those of a data section."""
+    if size < 256:
+        return b"\x00\x53\x75\xa0" + bytes((size,))
+    return b"\x00\x53\x75\xb0" + size.to_bytes(4, "big")
+
+
+_HEADER: Final = 0x70
+_HEADER_SECTION: Final = b"\x00\x53\x70\xc0"
+_X_EXCHANGE: Final = encode_symbol("x-exchange")
+_X_ROUTING_KEY: Final = encode_symbol("x-routing-key")
+__all__ = ["Amqp10Error", "AnnotationRefused", "Delivered", "Published", "read_published"]

@@ -1,0 +1,273 @@
+"""AMQP 1.0: links, credit, windows, outcomes in both directions, errors of a session."""
+
+import pytest
+
+from leveret.broker.amqp10.values import Value
+from leveret.broker.protocols.amqp10.performatives import (
+    RECEIVER,
+    SENDER,
+    Accepted,
+    Attach,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Modified,
+    Rejected,
+    Released,
+    Source,
+    Target,
+    Transfer,
+)
+from tests.protocol.amqp10_peer import Amqp10Node, bodies, encoded, frame_with, text
+
+
+@pytest.fixture
+async def node():
+    async with Amqp10Node() as node:
+        yield node
+
+
+async def queue_with(node, *contents):
+    """A client with a queue `q`, which it publishes to on handle 9, with these messages."""
+    client = await node.client()
+    await client.publisher("/queue/q", 9)
+    for content in contents:
+        await client.publish(content, 9)
+    return client
+
+
+def outcomes(performatives):
+    return [
+        (one.first, one.last, one.state) for one in performatives if isinstance(one, Disposition)
+    ]
+
+
+async def test_a_publisher_has_credit_and_gets_outcomes(node):
+    client = await node.client()
+    attached, flow = await client.publisher("/queue/q")
+    assert (attached.role, attached.target) == (RECEIVER, Target("/queue/q"))
+    assert (flow.handle, flow.link_credit, flow.incoming_window) == (0, 170, 400)
+    assert outcomes(await client.publish("a")) == [(0, None, Accepted())]
+    assert outcomes(await client.publish("b", settled=True)) == []
+
+
+async def test_outcomes_of_one_round_are_one_disposition(node):
+    client = await queue_with(node, "m")
+    transfers = [Transfer(9, number, b"%d" % number, 0) for number in range(1, 6)]
+    client.send_bytes(b"".join(frame_with(one, encoded("m")) for one in transfers))
+    answers = [one.performative for one in await client.frames()]
+    assert outcomes(answers) == [(1, 5, Accepted())]
+
+
+async def test_unroutable_messages_are_released(node):
+    client = await node.client()
+    await client.publisher("/exchanges/amq.direct/nobody")
+    assert outcomes(await client.publish("m")) == [(0, None, Released())]
+
+
+async def test_credit_is_given_again_at_half(node):
+    client = await queue_with(node)
+    flows = []
+    for number in range(90):
+        answers = await client.publish(f"{number}", 9)
+        flows += [one.delivery_count for one in answers if isinstance(one, Flow)]
+    assert flows == [85]
+
+
+async def test_more_than_the_credit_detaches_the_link(node):
+    client = await queue_with(node)
+    client.connection.incoming.sessions[0].incoming[9].credit = 0
+    [detach] = await client.publish("m", 9)
+    assert detach.error.condition == "amqp:link:transfer-limit-exceeded"
+
+
+async def test_credit_limits_deliveries(node):
+    client = await queue_with(node, "a", "b", "c")
+    await client.consumer("/queues/q", credit=2)
+    assert bodies(await client.received()) == ["a", "b"]
+    client.credit(0, 1, delivery_count=2)
+    assert bodies(await client.received()) == ["c"]
+
+
+async def test_the_window_of_a_session_limits_transfers(node):
+    filler = await queue_with(node, "a", "b", "c")
+    client = await (await node.connect().open()).begin(window=2)
+    await client.consumer("/queues/q", credit=0)
+    client.send(Flow(2**32 - 4, 2, 0, 10, 0, 0, 10))
+    assert bodies(await client.received()) == ["a", "b"]
+    client.send(Flow(2**32 - 2, 1, 0, 10))
+    assert bodies(await client.received()) == ["c"]
+    filler.disconnect()
+
+
+async def test_a_drain_uses_the_credit_up(node):
+    client = await queue_with(node, "a")
+    await client.consumer("/queues/q", credit=0)
+    client.credit(0, 5, drain=True)
+    transfer, flow = [one.performative for one in await client.frames()]
+    assert isinstance(transfer, Transfer)
+    assert (flow.delivery_count, flow.link_credit, flow.drain) == (5, 0, True)
+
+
+async def test_a_message_in_pieces_both_ways(node):
+    client = await node.client(max_frame_size=512)
+    await client.publisher("/queue/q", 9)
+    payload = encoded("x" * 2000)
+    client.send(Transfer(9, 0, b"t", 0, more=True), payload=payload[:700])
+    client.send(Transfer(9, more=True), payload=payload[700:1400])
+    client.send(Transfer(9), payload=payload[1400:])
+    assert outcomes([one.performative for one in await client.frames()]) == [(0, None, Accepted())]
+    await client.consumer("/queues/q")
+    frames = await client.frames()
+    assert [one.performative.more for one in frames] == [True, True, True, True, None]
+    whole = b"".join(one.payload for one in frames)
+    assert frames[0]._replace(payload=whole).message.data == b"x" * 2000
+
+
+async def test_an_aborted_message_is_dropped(node):
+    client = await queue_with(node)
+    client.send(Transfer(9, 0, b"t", 0, more=True), payload=b"abc")
+    client.send(Transfer(9, aborted=True))
+    assert outcomes(await client.publish("m", 9)) == [(0, None, Accepted())]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "again"),
+    [
+        (Accepted(), []),
+        (Rejected(), []),
+        (Released(), ["a"]),
+        (Modified(True), ["a"]),
+        (Modified(True, True), []),
+    ],
+)
+async def test_outcomes_of_deliveries(node, outcome, again):
+    client = await queue_with(node, "a")
+    await client.consumer("/queues/q", credit=1)
+    assert bodies(await client.received()) == ["a"]
+    client.settle(0, outcome=outcome)
+    client.credit(0, 1, delivery_count=1)
+    assert bodies(await client.received()) == again
+
+
+async def test_one_disposition_settles_a_range(node):
+    client = await queue_with(node, *"abcd")
+    await client.consumer("/queues/q")
+    assert bodies(await client.received()) == ["a", "b", "c", "d"]
+    client.settle(0, 2)
+    client.settle(5, 2**31)
+    assert [type(one) for one in await client.answers(End())] == [End]
+    await client.begin()
+    await client.consumer("/queues/q")
+    assert bodies(await client.received()) == ["d"]
+
+
+async def test_an_outcome_that_is_not_settled_is_settled_by_the_broker(node):
+    client = await queue_with(node, "a")
+    await client.consumer("/queues/q")
+    await client.received()
+    [answer] = await client.answers(Disposition(RECEIVER, 0, state=Accepted()))
+    assert answer == Disposition(SENDER, 0, None, True, Accepted())
+
+
+async def test_a_settled_link_needs_no_outcomes(node):
+    client = await queue_with(node, "a")
+    await client.consumer("/queues/q", snd_settle_mode=1)
+    [(transfer, message)] = await client.received()
+    assert (transfer.settled, message.data) == (True, b"a")
+    assert not client.connection.incoming.sessions[0].unacked
+
+
+async def test_a_detached_link_gives_its_messages_back(node):
+    client = await queue_with(node, "a")
+    await client.consumer("/queues/q")
+    assert bodies(await client.received()) == ["a"]
+    assert await client.answers(Detach(0, True)) == [Detach(0, True)]
+    await client.consumer("/queues/q", 1)
+    assert bodies(await client.received()) == ["a"]
+
+
+async def test_a_deleted_queue_detaches_its_links(node):
+    client = await queue_with(node)
+    await client.consumer("/queues/q")
+    node.broker.services.vhosts["/"].delete_queue(node.queue("q"), client.connection.requester)
+    [detach] = [one.performative for one in await client.frames()]
+    assert (detach.handle, detach.closed) == (0, True)
+    assert detach.error.condition == "amqp:resource-deleted"
+
+
+@pytest.mark.parametrize(
+    ("request_", "condition", "description"),
+    [
+        (Attach("a", 0, SENDER, target=Target("/queues/missing")),
+         "amqp:not-found", "no queue 'missing' in vhost '/'"),
+        (Attach("a", 0, RECEIVER, source=Source("/queues/missing")),
+         "amqp:not-found", "no queue 'missing' in vhost '/'"),
+        (Attach("a", 0, SENDER, target=Target("/exchanges/missing/key")),
+         "amqp:not-found", "no exchange 'missing' in vhost '/'"),
+        (Attach("a", 0, SENDER, target=Target("/nowhere/x")),
+         "amqp:invalid-field", 'Attach rejected: {unknown_destination,"/nowhere/x"}'),
+        (Attach("a", 0, SENDER, target=Target("/queues/a b")),
+         "amqp:invalid-field", 'Attach rejected: {bad_address_string,<<"/queues/a b">>}'),
+        (Attach("a", 0, RECEIVER, source=Source(dynamic=True)),
+         "amqp:not-implemented", "Dynamic sources not supported"),
+        (Attach("a", 0, RECEIVER, rcv_settle_mode=1, source=Source("/queue/q")),
+         "amqp:not-implemented", "rcv-settle-mode second not supported"),
+        (Attach("a", 256, RECEIVER, source=Source("/queue/q")), "amqp:connection:framing-error",
+         "link handle value (256) exceeds maximum link handle value (255)"),
+        (Transfer(7, 0, b"t", 0),
+         "amqp:session:unattached-handle", "Unknown link handle: 7"),
+        (Flow(5, 10, 0, 10), "amqp:session:window-violation", None),
+    ],
+)  # fmt: skip
+async def test_errors_of_a_session(node, request_, condition, description):
+    client = await node.client()
+    [end] = await client.answers(request_)
+    assert isinstance(end, End)
+    assert end.error[:2] == (condition, description)
+
+
+async def test_a_client_may_not_publish_for_somebody_else(node):
+    client = await queue_with(node)
+    [end] = await client.publish("m", 9, properties={"user-id": Value("binary", b"other")})
+    assert end.error.condition == "amqp:unauthorized-access"
+
+
+async def test_an_annotation_without_x_ends_the_session(node):
+    client = await queue_with(node)
+    [end] = await client.publish(
+        "m", 9, message_annotations=[(Value("symbol", "own"), text("value"))]
+    )
+    assert "'own'" in end.error.description
+
+
+async def test_the_anonymous_terminus(node):
+    client = await queue_with(node)
+    await client.publisher(None)
+    assert outcomes(await client.publish("m", properties={"to": text("/queues/q")})) == [
+        (0, None, Accepted())
+    ]
+    [end] = await client.publish("m")
+    assert end.error.description == "anonymous terminus requires 'to' address to be set"
+
+
+async def test_sections_come_back_as_they_were_sent(node):
+    client = await queue_with(node)
+    sections = {
+        "header": {"durable": Value("boolean", True), "priority": Value("ubyte", 7)},
+        "message_annotations": [(Value("symbol", "x-opt-own"), Value("ulong", 5))],
+        "properties": {"message-id": Value("uuid", bytes(16)), "subject": text("s")},
+        "application_properties": [(text("float"), Value("float", 1.5))],
+    }
+    await client.publish("m", 9, **sections)
+    await client.consumer("/queues/q")
+    [(_, message)] = await client.received()
+    assert message.properties == sections["properties"]
+    assert message.application_properties == sections["application_properties"]
+    assert message.message_annotations == [
+        (Value("symbol", "x-exchange"), text("")),
+        (Value("symbol", "x-routing-key"), text("q")),
+        *sections["message_annotations"],
+    ]
+    assert message.header["priority"] == Value("ubyte", 7)
