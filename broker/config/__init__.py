@@ -30,6 +30,7 @@ from leveret.broker.config.tcp_settings import TcpSettings
 from leveret.broker.config.tls_settings import ClientTlsOptions, TlsListenerOptions, TlsSettings
 from leveret.broker.config.tracing_settings import TracingSettings
 from leveret.broker.config.value_kinds import Listener
+from leveret.broker.config.web_socket_settings import WebSocketSettings
 
 __all__ = [
     "SETTINGS",
@@ -60,6 +61,7 @@ __all__ = [
     "TlsListenerOptions",
     "TlsSettings",
     "TracingSettings",
+    "WebSocketSettings",
     "describe_settings",
     "explain",
     "explain_key",

@@ -95,6 +95,8 @@ SECTIONS = {
     "management": "Management",
     "prometheus": "Metrics",
     "stomp": "STOMP",
+    "web_mqtt": "MQTT over WebSockets",
+    "web_stomp": "STOMP over WebSockets",
     "stream": "The stream protocol",
     "retained": "Retained messages of MQTT",
     "mqtt": "MQTT",

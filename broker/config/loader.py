@@ -386,6 +386,11 @@ def _values(settled: dict[str, Settled]) -> dict[str, Any]:
     values = {attribute: one.value for attribute, one in settled.items()}
     bind, port = values.pop(BIND.attribute, None), values.pop(PORT_OF_ALL.attribute, None)
     values["tcp.listeners"] = _tcp_listeners(bind, port, values.get("tcp.listeners"))
+    for section in ("web_mqtt", "web_stomp"):
+        for tls in ("", "tls_"):
+            web_port, host = values.get(f"{section}.{tls}port"), values.get(f"{section}.{tls}host")
+            if web_port:
+                values[f"{section}.{tls}listeners"] = (Listener(host, web_port),)
     for plugin, (plain, tls, usual_port) in USUAL_PORTS.items():
         if plugin in (values.get(PLUGINS_ATTRIBUTE) or ()):
             values.setdefault(plain, (Listener(None, usual_port),))

@@ -27,6 +27,8 @@ USUAL_PORTS: Final = {
     "rabbitmq_stream": ("stream.listeners", "stream.tls_listeners", 5552),
     "rabbitmq_mqtt": ("mqtt.listeners", "mqtt.tls_listeners", 1883),
     "rabbitmq_stomp": ("stomp.listeners", "stomp.tls_listeners", 61613),
+    "rabbitmq_web_mqtt": ("web_mqtt.listeners", "web_mqtt.tls_listeners", 15675),
+    "rabbitmq_web_stomp": ("web_stomp.listeners", "web_stomp.tls_listeners", 15674),
 }
 """Of each plugin with a protocol: the attributes of its listeners, and the port that it has if no
 listener is configured.

@@ -58,6 +58,7 @@ from leveret.broker.config.value_kinds import (
     unless,
     whole_number,
 )
+from leveret.broker.config.web_socket_settings import WebSocketSettings
 
 Section = TypeVar("Section")
 
@@ -330,6 +331,8 @@ class Config:
     stream: StreamSettings = section(StreamSettings)
     retained: RetainedSettings = section(RetainedSettings)
     mqtt: MqttSettings = section(MqttSettings)
+    web_mqtt: WebSocketSettings = section(WebSocketSettings, "web_mqtt")
+    web_stomp: WebSocketSettings = section(WebSocketSettings, "web_stomp", described_as="web_mqtt")
     log: LogSettings = section(LogSettings)
     tracing: TracingSettings = section(TracingSettings)
     cluster: ClusterSettings = section(ClusterSettings)

@@ -12,6 +12,9 @@ from leveret.broker.plugins.plugin import INTERFACE, NONE, Contributions, Plugin
 STOMP: Final = "rabbitmq_stomp"
 STREAM: Final = "rabbitmq_stream"
 MQTT: Final = "rabbitmq_mqtt"
+WEB_MQTT: Final = "rabbitmq_web_mqtt"
+WEB_STOMP: Final = "rabbitmq_web_stomp"
+_WEB_PROTOCOLS: Final = "leveret.broker.protocols.websockets.web_protocols"
 
 
 def _own(name: str, description: str, *requires: str, protocols: Contributions = NONE) -> Plugin:
@@ -79,6 +82,14 @@ OPTIONAL: Final = {
         _own(
             MQTT, "MQTT 3.1, 3.1.1 and 5.0",
             protocols={"mqtt": "leveret.broker.protocols.mqtt.mqtt_protocol:mqtt_protocol"},
+        ),
+        _own(
+            WEB_MQTT, "MQTT over WebSockets", MQTT,
+            protocols={"web_mqtt": f"{_WEB_PROTOCOLS}:web_mqtt_protocol"},
+        ),
+        _own(
+            WEB_STOMP, "STOMP over WebSockets", STOMP,
+            protocols={"web_stomp": f"{_WEB_PROTOCOLS}:web_stomp_protocol"},
         ),
     )
 }  # fmt: skip

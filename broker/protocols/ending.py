@@ -35,9 +35,15 @@ class EndingConnection(Protocol):
 
 
 class Ending:
-    """The state of one connection, and the timer that closes its socket."""
+    """The state of one connection, and the timer that closes its socket.
 
-    __slots__ = ("_clock", "_close_timeout_ms", "_connection", "_timer", "_transport", "state")
+    is_protocol_error: it ends because the client does not keep to the protocol.
+    """
+
+    __slots__ = (
+        "_clock", "_close_timeout_ms", "_connection", "_timer", "_transport", "is_protocol_error",
+        "state",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -51,6 +57,7 @@ class Ending:
         self._timer: Timer | None = None
         self._transport: asyncio.Transport | None = None
         self.state = HANDSHAKE
+        self.is_protocol_error = False
 
     def connect(self, transport: asyncio.Transport, handshake_timeout_ms: int | None) -> None:
         """Manage this socket; close it unless `open` is called within the handshake timeout."""

@@ -50,7 +50,8 @@ class SocketConnection(SessionConnection):
     """One client's connection: a protocol in the sense of asyncio.
 
     protocol: RabbitMQ's name, as management shows it. mechanism: that of the login. tuning: the
-    limits that were agreed on. tls: the TLS session, or None. input, output, ending: the parts.
+    limits that were agreed on. over: precedes the name of the protocol if a WebSocket stands in for
+    the socket. tls: the TLS session, or None. input, output, ending: the parts.
 
     How a protocol uses it: its connection inherits from this class and from `asyncio.BaseProtocol`,
     and has a slot `__weakref__`. Its `__init__` makes the parts and calls `compose`. Its handshake
@@ -62,8 +63,8 @@ class SocketConnection(SessionConnection):
 
     __slots__ = (
         "_expiry_timer", "_heartbeat", "client_properties", "connected_at_s", "connections",
-        "data_received", "ending", "input", "mechanism", "output", "own_host", "own_port",
-        "protocol", "reading", "tls", "tuning",
+        "data_received", "ending", "input", "mechanism", "output", "over", "own_host",
+        "own_port", "protocol", "reading", "tls", "tuning",
     )  # fmt: skip
 
     input: SocketInput
@@ -78,6 +79,7 @@ class SocketConnection(SessionConnection):
         super().__init__(services)
         self.connections = connections
         self.protocol = protocol
+        self.over = ""
         self.own_host = ""
         self.own_port = 0
         self.tls: Any = None
@@ -106,6 +108,7 @@ class SocketConnection(SessionConnection):
         self.peer_host, self.peer_port = str(peer[0]), int(peer[1])
         self.own_host, self.own_port = str(own[0]), int(own[1])
         self.tls = transport.get_extra_info("ssl_object")
+        self.over = transport.get_extra_info("over") or ""
         self.name = f"{peer[0]}:{peer[1]} -> {own[0]}:{own[1]}"
         # uvloop's transports implement asyncio's interface but are not subclasses of it.
         socket = cast(asyncio.Transport, transport)

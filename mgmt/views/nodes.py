@@ -348,6 +348,8 @@ _PURPOSES = {
     "stomp": "STOMP",
     "stomp/ssl": "STOMP over TLS",
     "stream": "stream",
+    "http/web-mqtt": "MQTT over WebSockets",
+    "http/web-stomp": "STOMP over WebSockets",
     "stream/ssl": "stream over TLS",
 }
 

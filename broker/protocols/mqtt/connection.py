@@ -143,7 +143,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
 
     async def connect(self, packet: Connect) -> None:
         """Handle CONNECT: log the client in, and take its session up."""
-        self.protocol, self._level = packet.protocol, packet.level
+        self.protocol, self._level = self.over + packet.protocol, packet.level
         self.mechanism = "none"
         assigned = "" if packet.client_id else secrets.token_urlsafe(16)
         try:
@@ -296,6 +296,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         if self.ending.has_begun:
             return
         logger.error("closing connection %s: %s", self.name, reason)
+        self.ending.is_protocol_error = code in (codes.MALFORMED_PACKET, codes.PROTOCOL_ERROR)
         if self.is_open and self._level == codes.LEVEL_5:
             self.send(packets.disconnect(code))
         self.drop()

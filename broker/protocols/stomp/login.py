@@ -35,7 +35,7 @@ async def log_in(client: StompClient, headers: dict[str, str], is_told: bool = T
     if version == VERSIONS[0]:
         headers = {name: value.lstrip(" ") for name, value in headers.items()}
     beats = _heart_beats(headers)
-    client.protocol = f"{client.protocol.partition('STOMP')[0]}STOMP {version}"
+    client.protocol = f"{client.over}STOMP {version}"
     vhost_name = headers.get("host", client.settings.default_vhost)
     name, password = _credentials(client, headers)
     attempt = LoginAttempt(name, password, client.peer_host, client.name, client.protocol)

@@ -21,6 +21,7 @@ class StompClient(Protocol):
     own_host: str
     own_port: int
     mechanism: str
+    over: str
     protocol: str
     client_properties: Table
     tls: Any

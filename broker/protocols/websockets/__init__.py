@@ -1,0 +1,1 @@
+"""WebSockets (RFC 6455) that stand in for the sockets of MQTT and STOMP."""

@@ -1,0 +1,70 @@
+"""MQTT and STOMP over WebSockets as protocols that a node serves."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from leveret.broker.config import WebSocketSettings
+from leveret.broker.net.client_listeners import ServedProtocol
+from leveret.broker.protocols.mqtt.mqtt_protocol import mqtt_protocol
+from leveret.broker.protocols.socket_connection import SocketConnection
+from leveret.broker.protocols.stomp.stomp_protocol import stomp_protocol
+from leveret.broker.protocols.websockets.opening import Offer
+from leveret.broker.protocols.websockets.web_socket import (
+    Closing,
+    WebProtocol,
+    WebSocket,
+    broke,
+    died,
+)
+from leveret.broker.services.services import Services
+from leveret.broker.sessions.served_connection import ServedConnection
+
+WEB_MQTT: Final = "http/web-mqtt"
+WEB_STOMP: Final = "http/web-stomp"
+_MQTT: Final = ("mqtt",)
+_STOMP: Final = ("v12.stomp", "v11.stomp", "v10.stomp")
+
+
+def web_mqtt_protocol(services: Services, connections: set[ServedConnection]) -> ServedProtocol:
+    """MQTT over WebSockets. connections: all of the node."""
+    settings = services.config.web_mqtt
+    protocol = WebProtocol(
+        settings, Offer(settings.path, _MQTT, needs_subprotocol=True),
+        mqtt_protocol(services, connections).make_connection, _mqtt_closing,
+        has_binary_only=True, opening_timeout_ms=services.config.mqtt.login_timeout_ms,
+    )  # fmt: skip
+    return _served(services, WEB_MQTT, "web_mqtt", settings, protocol)
+
+
+def web_stomp_protocol(services: Services, connections: set[ServedConnection]) -> ServedProtocol:
+    """STOMP over WebSockets. connections: all of the node."""
+    settings = services.config.web_stomp
+    protocol = WebProtocol(
+        settings, Offer(settings.path, _STOMP, needs_subprotocol=False),
+        stomp_protocol(services, connections).make_connection, _stomp_closing,
+        has_binary_only=False, opening_timeout_ms=services.config.stomp.login_timeout_ms,
+    )  # fmt: skip
+    return _served(services, WEB_STOMP, "web_stomp", settings, protocol)
+
+
+def _served(
+    services: Services, name: str, section: str, settings: WebSocketSettings, protocol: WebProtocol
+) -> ServedProtocol:
+    make: Callable[[], Any] = partial(WebSocket, services.clock, protocol)
+    return ServedProtocol(
+        name, settings.listeners, settings.tls_listeners, f"{section}.listeners",
+        f"{section}.tls_listeners", make,
+    )  # fmt: skip
+
+
+def _mqtt_closing(connection: SocketConnection) -> Closing:
+    if connection.ending.is_protocol_error:
+        return broke("cannot_parse")
+    if not connection.is_logged_in:
+        return broke("connect_packet_rejected" if connection.bytes_out else "cannot_parse")
+    return died(connection, "MQTT")
+
+
+def _stomp_closing(connection: SocketConnection) -> Closing:
+    return died(connection, "STOMP")
