@@ -23,10 +23,11 @@ from leveret.broker.config.plugins import USUAL_PORTS
 from leveret.broker.events.events import Event
 from leveret.broker.net.client_listeners import ClientListeners, ServedProtocol
 from leveret.broker.node.guarded_plugins import guarded, guarded_listener, measured
+from leveret.broker.plugins.contributions import loaded
 from leveret.broker.plugins.extensions import contribute, withdraw
 from leveret.broker.plugins.known_plugins import PluginError, requiring, usable, with_required
 from leveret.broker.plugins.own_plugins import BUILT_IN
-from leveret.broker.plugins.plugin import Plugin, Step, loaded
+from leveret.broker.plugins.plugin import Plugin, Step
 from leveret.broker.services.services import Services
 from leveret.broker.sessions.served_connection import ServedConnection
 

@@ -20,7 +20,7 @@ from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from leveret.broker.plugins.plugin import GROUP, loaded
+from leveret.broker.plugins.contributions import GROUP, loaded
 
 T = TypeVar("T")
 

@@ -8,9 +8,10 @@ import logging
 import sys
 from collections.abc import Iterable
 
+from leveret.broker.plugins.contributions import GROUP
 from leveret.broker.plugins.extensions import Extensions
 from leveret.broker.plugins.own_plugins import OWN
-from leveret.broker.plugins.plugin import GROUP, INTERFACE, Plugin
+from leveret.broker.plugins.plugin import INTERFACE, Plugin
 
 PLUGINS: Extensions[Plugin] = Extensions(GROUP, OWN)
 """All plugins, by name."""

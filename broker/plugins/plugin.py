@@ -21,13 +21,10 @@ to. It changes when a plugin that was made for an earlier one would no longer wo
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 INTERFACE: Final = 1
-GROUP: Final = "leveret.plugins"
-"""The group of entry points of packages with plugins."""
 
 Contributions = Mapping[str, Any]
 """What a plugin adds, by name: objects, or `module:name` for an object in a module."""
@@ -97,15 +94,6 @@ class Plugin:
 
     def __repr__(self) -> str:
         return f"plugin {self.name}"
-
-
-def loaded(contribution: Any) -> Any:
-    """The object of a contribution. Raises what its module raises."""
-    if not isinstance(contribution, str):
-        return contribution
-    module, _, name = contribution.partition(":")
-    imported = import_module(module)
-    return getattr(imported, name) if name else imported
 
 
 def facts_of(name: str, plugin: Any) -> dict[str, Any]:

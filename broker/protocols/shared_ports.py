@@ -7,7 +7,7 @@ such clients needs no memory for it.
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from leveret.broker.plugins.plugin import loaded
+from leveret.broker.plugins.contributions import loaded
 from leveret.broker.protocols.socket_connection import SocketConnection
 from leveret.broker.services.services import Services
 from leveret.broker.sessions.served_connection import ServedConnection

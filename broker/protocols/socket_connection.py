@@ -9,7 +9,7 @@ reference cycle remains and a closed connection is freed immediately, not by the
 import asyncio
 import logging
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -277,6 +277,11 @@ class SocketConnection(SessionConnection):
     def channels(self) -> Mapping[int, Session]:
         """The open sessions that clients and management see, by number. None, by default."""
         return {}
+
+    @property
+    def sessions(self) -> Iterable[Session]:
+        """Its open sessions, also those that are not shown as channels."""
+        return self.channels.values()
 
     @property
     def bytes_in(self) -> int:

@@ -6,6 +6,7 @@ that is neither unsettled nor given back was acked.
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 NAMES = (
     "published", "routed", "confirmed", "returned", "dropped", "delivered", "delivered_no_ack",
@@ -62,6 +63,18 @@ class StreamProtocolCounts:
         self.publishers = self.consumers = 0
 
 
+AMQP091: Final = "amqp091"
+"""The protocol of channels; sessions of STOMP count as such, too."""
+
+
+class ProtocolCounts:
+    """The messages of the closed sessions of one protocol. with_confirms: as of `NodeCounts`."""
+
+    def __init__(self) -> None:
+        self.messages = MessageCounts()
+        self.with_confirms = 0
+
+
 class NodeCounts:
     """Counts of the node since it started.
 
@@ -71,6 +84,7 @@ class NodeCounts:
     and without a dead-letter exchange. kept: dead letters that their queue keeps until they are
     confirmed (at-least-once); kept_confirmed: the confirmed ones. given_by_quorum_queues,
     given_by_streams: to clients of this node; channels count these deliveries, too.
+    by_protocol: those of closed channels that are sessions of a protocol beside AMQP 0-9-1.
     stream_protocol: its publishers and consumers. stream_errors: what its clients were refused
     with, by the code's name.
     """
@@ -88,6 +102,7 @@ class NodeCounts:
         self.kept_confirmed: Counter[str] = Counter()
         self.given_by_quorum_queues = MessageCounts()
         self.given_by_streams = MessageCounts()
+        self.by_protocol: dict[str, ProtocolCounts] = {}
         self.stream_protocol = StreamProtocolCounts()
         self.stream_errors: Counter[str] = Counter()
 

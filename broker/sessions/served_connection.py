@@ -4,7 +4,7 @@ A protocol's connection is a `SessionConnection` with these additional members, 
 broker's `connections` from the beginning to the end of its socket.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from leveret.broker.auth.identity import Identity
@@ -65,6 +65,10 @@ class ServedConnection(Protocol):
     @property
     def channels(self) -> Mapping[int, Session]:
         """The open sessions, by number: channels in AMQP 0-9-1."""
+
+    @property
+    def sessions(self) -> Iterable[Session]:
+        """Its open sessions, also those that are not shown as channels."""
 
     def publishers(self) -> list[PublisherFigures]:
         """Its publishers, in a protocol without channels."""

@@ -21,7 +21,7 @@ from leveret.broker.declarations.values import Declaration
 from leveret.broker.events.channel_events import channel_closed, consumer_deleted
 from leveret.broker.queues.contract.arguments import CONSUMER_TIMEOUT
 from leveret.broker.queues.contract.queue_client import UNLIMITED, QueueClient
-from leveret.broker.runtime.counts import MessageCounts
+from leveret.broker.runtime.counts import AMQP091, MessageCounts, ProtocolCounts
 from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.sessions.confirms import Confirms, Settlement
@@ -307,8 +307,13 @@ class Session:
         messages = self.message_counts()
         counts.closed_channels.add(messages)
         self.vhost.closed_channels.add(messages)
+        with_confirms = 0 if self.confirms is None else self.confirms.published
+        counts.published_with_confirms += with_confirms
+        if self.counted_as != AMQP091:
+            own = counts.by_protocol.setdefault(self.counted_as, ProtocolCounts())
+            own.messages.add(messages)
+            own.with_confirms += with_confirms
         if self.confirms is not None:
-            counts.published_with_confirms += self.confirms.published
             self.confirms.due = _no_listener
         self.confirms = None
         for transaction in self.committing:
@@ -339,6 +344,11 @@ class Session:
         channel_closed(self, consumer_count)
 
     # Statistics
+
+    @property
+    def counted_as(self) -> str:
+        """RabbitMQ's name of the protocol for which metrics count the messages."""
+        return AMQP091
 
     def message_counts(self) -> MessageCounts:
         """The messages of the session so far."""

@@ -25,6 +25,7 @@ class ConnectionStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     protocol: RabbitMQ's name. state: `running`, `flow` or `blocked`. connected_at_s: wall-clock
     time. client_properties: as JSON (amqp/json_form.py). tls: RabbitMQ's fields of the TLS
     session; empty if there is none. kind: RabbitMQ's, which is `direct` for some protocols.
+    variables: what only this protocol has, as JSON, by RabbitMQ's names.
     """
 
     name: str
@@ -49,6 +50,7 @@ class ConnectionStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     bytes_out: int
     tls: dict[str, Any]
     kind: str = "network"
+    variables: dict[str, Any] = {}
 
 
 class ChannelStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):

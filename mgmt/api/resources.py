@@ -7,9 +7,10 @@ import logging
 from dataclasses import replace
 from types import ModuleType
 
+from leveret.broker.plugins.contributions import loaded
 from leveret.broker.plugins.extensions import Extensions
 from leveret.broker.plugins.known_plugins import PLUGINS
-from leveret.broker.plugins.plugin import Plugin, loaded
+from leveret.broker.plugins.plugin import Plugin
 from leveret.mgmt.api import (
     acting,
     authentication,

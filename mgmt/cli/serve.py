@@ -43,6 +43,7 @@ CHECKPOINT_SECONDS = 30
 GIVE_BACK_SECONDS = 10
 LISTENERS = {
     "amqp": "AMQP", "amqp/ssl": "AMQP with TLS", "clustering": "links of other nodes",
+    "mqtt": "MQTT", "mqtt/ssl": "MQTT with TLS", "stomp": "STOMP", "stomp/ssl": "STOMP with TLS",
     "stream": "the stream protocol", "stream/ssl": "the stream protocol with TLS",
 }  # fmt: skip
 WILDCARDS = (None, "0.0.0.0", "::")

@@ -47,6 +47,7 @@ MODULES = {
         "list_feature_flags", "log_location", "os_env", "rotate_logs", "set_cluster_name",
         "set_disk_free_limit", "set_log_level", "set_vm_memory_high_watermark",
     ),
+    "protocol_clients": ("list_mqtt_connections", "list_stomp_connections"),
     "plugins": ("directories", "disable", "enable", "is_enabled", "list", "set"),
     "policies": (
         "clear_global_parameter", "clear_operator_policy", "clear_parameter", "clear_policy",

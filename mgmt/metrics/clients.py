@@ -7,7 +7,7 @@ It is then missing, and the totals of the last page are kept instead.
 
 from typing import NamedTuple
 
-from leveret.broker.runtime.counts import MessageCounts
+from leveret.broker.runtime.counts import AMQP091, MessageCounts
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, render_labels
 from leveret.mgmt.node_facade.facts import ChannelNumbers
@@ -22,6 +22,16 @@ COUNTED = (
 """Fields of `MessageCounts`, in the order of `CHANNEL_EXCHANGE` and `CHANNEL_QUEUE`; `routed`."""
 
 Numbers = tuple[int, ...]
+NOTHING: Numbers = (0,) * (len(COUNTED) + 1)
+
+
+class ProtocolTotals(NamedTuple):
+    """The part of a protocol beside AMQP 0-9-1 in `Totals`. consumers: those of open channels."""
+
+    messages: dict[str, int]
+    with_confirms: int
+    publishers: int
+    consumers: int
 
 
 class Totals(NamedTuple):
@@ -29,7 +39,7 @@ class Totals(NamedTuple):
 
     messages: by the names in `COUNTED`. with_confirms: messages published on channels with
     confirms. publishers: channels that have published. state: in the order of `names.CHANNEL`.
-    traffic: bytes in and out, reads and writes.
+    traffic: bytes in and out, reads and writes. by_protocol: the parts of other protocols.
     """
 
     messages: dict[str, int]
@@ -38,6 +48,7 @@ class Totals(NamedTuple):
     publishers: int
     traffic: Numbers
     channels: int
+    by_protocol: dict[str, ProtocolTotals]
 
 
 class Clients:
@@ -47,6 +58,7 @@ class Clients:
         self._sampler = sampler
         self._messages_before: Numbers = (0,) * (len(COUNTED) + 1)
         self._traffic_before: Numbers = (0,) * 4
+        self._before_by_protocol: dict[str, Numbers] = {}
 
     async def totals(self) -> Totals:
         """The sums over everything, in slices."""
@@ -57,20 +69,40 @@ class Clients:
         traffic: Numbers = (counts.bytes_in, counts.bytes_out, counts.reads, counts.writes)
         state: Numbers = (0,) * len(names.CHANNEL)
         publishers = channels = 0
+        others = {
+            name: (*_counted(one.messages), one.with_confirms)
+            for name, one in counts.by_protocol.items()
+        }
+        using: dict[str, Numbers] = {}
         for connection in self._sampler.facade.connections_in_any_state():
             traffic = _added(traffic, connection.traffic)
-            for channel in connection.channels():
-                channels += 1
+            channels += connection.channel_count
+            for channel in connection.sessions():
                 numbers = channel.numbers()
                 state = _added(state, _state(numbers))
                 row = _counted(channel.counts())
                 publishers += row[0] > 0
-                messages = _added(messages, (*row, numbers.published_with_confirms))
+                whole = (*row, numbers.published_with_confirms)
+                messages = _added(messages, whole)
+                protocol = channel.counted_as
+                if protocol != AMQP091:
+                    others[protocol] = _added(others.get(protocol, NOTHING), whole)
+                    both = (int(row[0] > 0), numbers.consumers)
+                    using[protocol] = _added(using.get(protocol, (0, 0)), both)
             await self._sampler.give_way()
         messages = self._messages_before = _not_less(messages, self._messages_before)
         traffic = self._traffic_before = _not_less(traffic, self._traffic_before)
         named = dict(zip(COUNTED, messages, strict=False))
-        return Totals(named, messages[-1], state, publishers, traffic, channels)
+        by_protocol = {
+            name: self._of_protocol(name, row, using.get(name, (0, 0)))
+            for name, row in sorted(others.items())
+        }
+        return Totals(named, messages[-1], state, publishers, traffic, channels, by_protocol)
+
+    def _of_protocol(self, name: str, row: Numbers, using: Numbers) -> ProtocolTotals:
+        row = _not_less(row, self._before_by_protocol.get(name, NOTHING))
+        self._before_by_protocol[name] = row
+        return ProtocolTotals(dict(zip(COUNTED, row, strict=False)), row[-1], *using)
 
     def add_totals(self, page: Exposition, totals: Totals) -> None:
         """Add the sums under the names of the families of connections and channels."""

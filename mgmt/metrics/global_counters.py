@@ -5,13 +5,14 @@ clients of this node get from them, wherever they are led. The deliveries of cla
 rest.
 """
 
+from leveret.broker.plugins.own_plugins import MQTT as MQTT_PLUGIN
 from leveret.broker.plugins.own_plugins import STREAM as STREAM_PLUGIN
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
 from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.queues.stream_kind import STREAM_QUEUE
 from leveret.broker.runtime.counts import GIVEN, NOTHING_GIVEN, MessageCounts
 from leveret.mgmt.metrics import families as names
-from leveret.mgmt.metrics.clients import Totals
+from leveret.mgmt.metrics.clients import COUNTED, ProtocolTotals, Totals
 from leveret.mgmt.metrics.text import Exposition, render_labels
 from leveret.mgmt.running_node import RunningNode
 
@@ -24,6 +25,8 @@ CLASSIC_DEATHS = (("expired", EXPIRED), ("rejected", REJECTED), ("maxlen", MAXLE
 QUORUM_DEATHS = (*CLASSIC_DEATHS, ("delivery_limit", DELIVERY_LIMIT))
 DELIVERIES = GIVEN.index("got_empty")
 """The number of kinds in `GIVEN` that are deliveries."""
+MQTT_VERSIONS = ("mqtt310", "mqtt311", "mqtt50")
+NO_TOTALS = ProtocolTotals(dict.fromkeys(COUNTED, 0), 0, 0, 0)
 AT_LEAST_ONCE_DEATHS = (
     ("expired", EXPIRED), ("rejected", REJECTED), ("delivery_limit", DELIVERY_LIMIT),
 )  # fmt: skip
@@ -41,11 +44,16 @@ class GlobalCounters:
 
     def add_to(self, page: Exposition, totals: Totals, consumers: int) -> None:
         """Add all global counters to a page."""
-        counted = totals.messages
-        page.add_row(names.GLOBAL, (
-            counted["published"], totals.with_confirms, counted["routed"], counted["dropped"],
-            counted["returned"], counted["confirmed"], totals.publishers, consumers,
-        ), render_labels(PROTOCOL))  # fmt: skip
+        others = totals.by_protocol.values()
+        counted = {
+            name: number - sum(one.messages[name] for one in others)
+            for name, number in totals.messages.items()
+        }
+        with_confirms = totals.with_confirms - sum(one.with_confirms for one in others)
+        publishers = totals.publishers - sum(one.publishers for one in others)
+        consumers -= sum(one.consumers for one in others)
+        _add_protocol(page, PROTOCOL, counted, (with_confirms, publishers, consumers))
+        self._add_mqtt(page, totals)
         counts = self._node.sampler.facade.counts
         quorum, stream = _given(counts.given_by_quorum_queues), _given(counts.given_by_streams)
         by_others = map(int.__add__, quorum, stream)
@@ -59,6 +67,36 @@ class GlobalCounters:
             page.add_row(names.GLOBAL_BY_QUEUE_TYPE, (sum(given[:DELIVERIES]), *given), labels)
         _add_deaths(page, self._node)
         _add_stream_protocol(page, self._node)
+
+    def _add_mqtt(self, page: Exposition, totals: Totals) -> None:
+        """The counters of the versions of MQTT, on a node that serves it.
+
+        The queues of its sessions count as classic ones.
+        """
+        if MQTT_PLUGIN not in self._node.sampler.facade.plugins.running:
+            return
+        for name in MQTT_VERSIONS:
+            one = totals.by_protocol.get(name, NO_TOTALS)
+            protocol = (("protocol", name),)
+            figures = (one.with_confirms, one.publishers, one.consumers)
+            _add_protocol(page, protocol, one.messages, figures)
+            given = tuple(one.messages[kind] for kind in GIVEN)
+            labels = render_labels((*protocol, ("queue_type", CLASSIC_QUEUE.module)))
+            page.add_row(names.GLOBAL_BY_QUEUE_TYPE, (sum(given[:DELIVERIES]), *given), labels)
+
+
+def _add_protocol(
+    page: Exposition,
+    protocol: tuple[tuple[str, str], ...],
+    counted: dict[str, int],
+    figures: tuple[int, int, int],
+) -> None:
+    """The counters of one protocol. figures: messages with confirms, publishers, consumers."""
+    with_confirms, publishers, consumers = figures
+    page.add_row(names.GLOBAL, (
+        counted["published"], with_confirms, counted["routed"], counted["dropped"],
+        counted["returned"], counted["confirmed"], publishers, consumers,
+    ), render_labels(protocol))  # fmt: skip
 
 
 def _given(counts: MessageCounts) -> Numbers:

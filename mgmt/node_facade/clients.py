@@ -61,6 +61,11 @@ class OpenChannel:
         """The name of its vhost."""
         return self._channel.vhost.name
 
+    @property
+    def counted_as(self) -> str:
+        """RabbitMQ's name of the protocol for which metrics count its messages."""
+        return self._channel.counted_as
+
     def counts(self) -> MessageCounts:
         """Its messages so far."""
         return self._channel.message_counts()
@@ -173,6 +178,11 @@ class OpenConnection:
         """Its open channels."""
         connection = self._connection
         return [OpenChannel(connection, one) for one in connection.channels.values()]
+
+    def sessions(self) -> list[OpenChannel]:
+        """Its open channels, or the session of a protocol that shows none."""
+        connection = self._connection
+        return [OpenChannel(connection, one) for one in connection.sessions]
 
     def publishers(self) -> list[PublisherFigures]:
         """Its publishers, in a protocol without channels."""

@@ -217,10 +217,12 @@ class Sampler:
             name = connection.name
             row: Row = connection.traffic[: len(CONNECTION)]
             self._add(kept.connections, name, before.connection(name, row), time_ms, row)
-            for channel in connection.channels():
+            has_channels = bool(connection.channel_count)
+            for channel in connection.sessions():
                 name = channel.name
                 row = message_row(channel.counts())
-                self._add(kept.channels, name, before.channel(name, row), time_ms, row)
+                if has_channels:
+                    self._add(kept.channels, name, before.channel(name, row), time_ms, row)
                 whole = add_rows(whole, row)
                 if channel.vhost in totals:
                     totals[channel.vhost] = add_rows(totals[channel.vhost], row)
@@ -328,7 +330,7 @@ class Sampler:
         """The messages of the whole node since it started."""
         total = self.facade.counts.closed_channels.copy()
         for connection in self.facade.connections_in_any_state():
-            for channel in connection.channels():
+            for channel in connection.sessions():
                 total.add(channel.counts())
         return total
 

@@ -47,6 +47,8 @@ def connection_view(
         **NO_TLS,
         **status.tls,
     }  # fmt: skip
+    if status.variables:
+        view["variable_map"] = status.variables
     if view["user_provided_name"] is None:
         del view["user_provided_name"]
     row = (status.bytes_in, status.bytes_out)

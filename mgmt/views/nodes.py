@@ -345,6 +345,8 @@ _PURPOSES = {
     "http": "HTTP API",
     "https": "HTTP API over TLS (HTTPS)",
     "http/prometheus": "Prometheus exporter API over HTTP",
+    "mqtt": "MQTT",
+    "mqtt/ssl": "MQTT over TLS",
     "stomp": "STOMP",
     "stomp/ssl": "STOMP over TLS",
     "stream": "stream",

@@ -11,10 +11,14 @@ import asyncio
 import logging
 import secrets
 import weakref
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from leveret.broker.amqp.errors import Fault
+from leveret.broker.amqp.json_form import text
 from leveret.broker.protocols.ending import Ending
 from leveret.broker.protocols.mqtt import codes, packets
 from leveret.broker.protocols.mqtt.incoming import MqttInput
@@ -43,6 +47,8 @@ from leveret.broker.protocols.tuning import Tuning
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.services.services import Services
 from leveret.broker.sessions.served_connection import ServedConnection
+from leveret.broker.sessions.session import Session
+from leveret.broker.sessions.status import ConnectionStatus
 from leveret.storage.metadata.metadata import MetadataError
 
 WAY: Final = "MQTT"
@@ -281,6 +287,27 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
             if not expiry_s:
                 self._expiry_s = 0
         self.drop()
+
+    # For management
+
+    @property
+    def sessions(self) -> Iterable[Session]:
+        """Its session, which is not shown as a channel."""
+        return () if self._session is None else (self._session,)
+
+    def status(self) -> ConnectionStatus:
+        """Its status, once it has logged in."""
+        will, session = self._will, self._session
+        variables = {
+            "client_id": text(self.client_id),
+            "clean_sess": not self._expiry_s,
+            "will_msg": None if will is None else will.topic.decode("utf-8", "replace"),
+            "exchange": self.services.config.mqtt.exchange,
+            "prefetch": self._prefetch_count,
+            "unacked_pubs": 0 if session is None else len(session.unacked),
+            "subscriptions": 0 if session is None else len(session.subscriptions.by_key),
+        }
+        return structs.replace(super().status(), variables=variables)
 
     # Its end
 

@@ -1,5 +1,7 @@
 """The session of an MQTT client: what it shares with its publisher and its consumers."""
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from leveret.broker.net.socket_output import SocketOutput
@@ -13,6 +15,8 @@ from leveret.broker.sessions.session_connection import SessionConnection
 from leveret.storage.messages.message import Message
 
 PACKET_ID_MAX = 65_535
+COUNTED_AS: Final = {3: "mqtt310", 4: "mqtt311", 5: "mqtt50"}
+"""The names of the protocol in metrics, by its level."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -74,6 +78,11 @@ class MqttSession(Session):
         for consumer in tuple(self.consumers.values()):
             if consumer.is_waiting:
                 consumer.queue.credit(consumer)
+
+    @property
+    def counted_as(self) -> str:
+        """RabbitMQ's name of the protocol for which metrics count the messages."""
+        return COUNTED_AS[self.level]
 
     # Notifying the client
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from leveret.broker.amqp.json_form import text
 from leveret.broker.auth.identity import Identity
 from leveret.broker.config import StompSettings
 from leveret.broker.events.channel_events import channel_created
@@ -128,7 +129,14 @@ class StompConnection(SocketConnection, asyncio.BaseProtocol):
 
     def status(self) -> ConnectionStatus:
         """Its status, once the client has logged in."""
-        return replace(super().status(), mechanism="", kind="direct")
+        variables = {
+            "session_id": "" if self.session is None else self.session.name_for_client,
+            "version": self.version,
+            "auth_login": text(self.user.name),
+            "auth_mechanism": self.mechanism,
+            "implicit_connect": self.settings.implicit_connect,
+        }
+        return replace(super().status(), mechanism="", kind="direct", variables=variables)
 
     def check_consumer_timeout(self, timeout_ms: int) -> None:
         """Close the connection if it holds a delivery unsettled for longer than its timeout."""

@@ -21,6 +21,8 @@ from leveret.broker.runtime.pending import Answer
 REFUSAL_MS: Final = 3_000
 """RabbitMQ's delay before it answers a wrong password."""
 HEART_BEAT_MS_MAX: Final = 2**31 - 1
+LOGIN_PROTOCOL: Final = "stomp"
+"""The protocol under which login attempts are counted."""
 
 logger = logging.getLogger("leveret.connection")
 
@@ -38,7 +40,7 @@ async def log_in(client: StompClient, headers: dict[str, str], is_told: bool = T
     client.protocol = f"{client.over}STOMP {version}"
     vhost_name = headers.get("host", client.settings.default_vhost)
     name, password = _credentials(client, headers)
-    attempt = LoginAttempt(name, password, client.peer_host, client.name, client.protocol)
+    attempt = LoginAttempt(name, password, client.peer_host, client.name, LOGIN_PROTOCOL)
     user = await client.services.access.begin_log_in(attempt)
     if user is None:
         await _refuse(client, name)

@@ -39,9 +39,10 @@ _CHANNEL = {
 _CHANNEL_SOMETIMES = {"idle_since": TIME, "message_stats": record(counted(*MESSAGES))}
 
 _CONNECTION = {
-    "name": NAME, "node": NAME, "protocol": one_of("AMQP 0-9-1", "stream"), "state": TEXT,
-    "user": TEXT, "user_who_performed_action": TEXT, "vhost": TEXT, "auth_mechanism": NAME,
-    "client_properties": OBJECT, "connected_at": COUNT, "channels": COUNT, "channel_max": COUNT,
+    "name": NAME, "node": NAME, "protocol": NAME, "state": TEXT,
+    "user": TEXT, "user_who_performed_action": TEXT, "vhost": TEXT,
+    "auth_mechanism": nullable(NAME), "client_properties": OBJECT, "connected_at": COUNT,
+    "channels": COUNT, "channel_max": COUNT,
     "frame_max": COUNT, "timeout": COUNT, "host": TEXT, "port": PORT, "peer_host": TEXT,
     "peer_port": COUNT, "recv_cnt": COUNT, "send_cnt": COUNT, "send_pend": COUNT,
     "reductions": COUNT, "reductions_details": ref("Rate"),
@@ -57,7 +58,8 @@ _OF_STREAM = {
 SCHEMAS: dict[str, Schema] = {
     "ConnectionDetails": record({"name": NAME, "peer_host": TEXT, "peer_port": COUNT}),
     "Connection": record(
-        {**_CONNECTION, "type": one_of("network")}, {"user_provided_name": ANYTHING}
+        {**_CONNECTION, "type": one_of("network", "direct")},
+        {"user_provided_name": ANYTHING, "variable_map": OBJECT},
     ),
     "StreamConnection": record(_CONNECTION, {"user_provided_name": ANYTHING}),
     "StreamPublisher": record(

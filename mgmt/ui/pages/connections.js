@@ -41,6 +41,7 @@ route("connections", () => {
       {key: "send_oct_details.rate", title: "To client", number: true,
         cell: (row) => byteRate(row.send_oct_details?.rate)},
       {key: "client_properties.product", title: "Client", isExtra: true},
+      {key: "client_properties.client_id", title: "Client id", isExtra: true},
       {key: "peer_host", title: "Client address", isExtra: true},
       {key: "timeout", title: "Heartbeat", number: true, isExtra: true,
         cell: (row) => (row.timeout ? `${row.timeout} s` : "off")},
@@ -86,10 +87,24 @@ function aboutConnection(row) {
     Protocol: row.protocol, "Authentication": row.auth_mechanism,
     TLS: row.ssl ? [row.ssl_protocol, row.ssl_cipher].filter(Boolean).join(" ") : "no",
     Heartbeat: row.timeout ? `${row.timeout} s` : "off", "Frame max": bytes(row.frame_max),
-    "Channel max": count(row.channel_max), "Connected at": time(row.connected_at),
+    "Channel max": count(row.channel_max), ...ofProtocol(row.variable_map),
+    "Connected at": time(row.connected_at),
     "From client": bytes(row.recv_oct), "To client": bytes(row.send_oct),
     ...(row.peer_cert_subject ? {Certificate: row.peer_cert_subject} : {}),
   });
+}
+
+const VARIABLES = {
+  client_id: "Client id", clean_sess: "Clean session", will_msg: "Topic of the will",
+  exchange: "Exchange", subscriptions: "Subscriptions", session_id: "Session id",
+  auth_mechanism: "Login by",
+};
+
+/** What only connections of MQTT or STOMP have. */
+function ofProtocol(variables = {}) {
+  const shown = (value) => (typeof value === "boolean" ? (value ? "yes" : "no") : value ?? "none");
+  return Object.fromEntries(Object.entries(VARIABLES)
+    .filter(([key]) => key in variables).map(([key, title]) => [title, shown(variables[key])]));
 }
 
 async function closeConnection(name) {

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from leveret.broker.runtime.counts import MessageCounts, NodeCounts
+from leveret.broker.runtime.counts import AMQP091, MessageCounts, NodeCounts
 from leveret.mgmt.metrics.clients import Clients
 from leveret.mgmt.node_facade.clients import OpenConnection
 
@@ -20,6 +20,7 @@ class Channel:
         self.consumers = {}
         self.unacked = ()
         self.prefetch_count, self.global_prefetch_count = 10, 0
+        self.counted_as = AMQP091
 
     def message_counts(self):
         return self.counts
@@ -29,6 +30,10 @@ class Connection:
     def __init__(self, *channels):
         self.channels = dict(enumerate(channels, 1))
         self.bytes_in, self.bytes_out, self.reads, self.writes = 100, 200, 3, 4
+
+    @property
+    def sessions(self):
+        return self.channels.values()
 
 
 class Node:

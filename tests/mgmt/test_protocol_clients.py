@@ -1,0 +1,128 @@
+"""Clients of MQTT and STOMP in management: the API, leveretctl and the metrics."""
+
+import json
+import socket
+
+import pytest
+
+from tests.mgmt.ctl_command import Ctl
+from tests.mgmt.served_node import ServedNode
+from tests.patience import PATIENCE_SECONDS
+from tests.ports import free_ports
+
+HOST = "127.0.0.1"
+MQTT_CONNECT = b"\x10\x12\x00\x04MQTT\x04\x02\x00\x1e\x00\x06sensor"
+"""Of MQTT 3.1.1, with a clean session and a keep alive of 30 s."""
+MQTT_PUBLISH = b"\x32\x0a\x00\x03a/b\x00\x01one"
+"""With QoS 1, so that it is confirmed."""
+STOMP_CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:guest\npasscode:guest\n\n\0"
+WRONG_STOMP_CONNECT = STOMP_CONNECT.replace(b"passcode:guest", b"passcode:wrong")
+
+
+class Node(ServedNode):
+    """A node with MQTT and STOMP, and a client of each."""
+
+    def __init__(self, directory):
+        self.ports = free_ports(2)
+        mqtt, stomp = self.ports
+        super().__init__(
+            directory,
+            f"mqtt.listeners.tcp.1 = {HOST}:{mqtt}\nstomp.listeners.tcp.1 = {HOST}:{stomp}",
+        )
+        self.mqtt = self.client(mqtt, MQTT_CONNECT)
+        self.stomp = self.client(stomp, STOMP_CONNECT)
+
+    def client(self, port, first):
+        connected = socket.create_connection((HOST, port), PATIENCE_SECONDS)
+        connected.sendall(first)
+        assert connected.recv(1000)
+        return connected
+
+    def stop(self):
+        self.mqtt.close()
+        self.stomp.close()
+        super().stop()
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    served = Node(tmp_path_factory.mktemp("node"))
+    yield served
+    served.stop()
+
+
+@pytest.fixture
+def ctl(node):
+    return Ctl(node)
+
+
+def test_connections_have_their_protocol_and_what_only_it_has(node):
+    found = {one["protocol"]: one for one in node.get("connections")}
+    assert found.keys() == {"MQTT 3-1-1", "STOMP 1.2"}
+    mqtt, stomp = found["MQTT 3-1-1"], found["STOMP 1.2"]
+    assert (mqtt["timeout"], mqtt["port"]) == (30, node.ports[0])
+    assert mqtt["client_properties"] == {
+        "client_id": "sensor", "product": "MQTT client", "version": "3-1-1"
+    }  # fmt: skip
+    assert mqtt["variable_map"]["client_id"] == "sensor"
+    assert mqtt["variable_map"]["clean_sess"] is True
+    assert stomp["client_properties"] == {"product": "STOMP client"}
+    assert stomp["variable_map"]["session_id"].startswith("session-")
+    assert (stomp["variable_map"]["version"], stomp["type"]) == ("1.2", "direct")
+
+
+def test_listeners_and_plugins_are_named(node, ctl):
+    listeners = {one["protocol"]: one["port"] for one in node.get("overview")["listeners"]}
+    assert (listeners["mqtt"], listeners["stomp"]) == tuple(node.ports)
+    assert f"port: {node.ports[0]}, protocol: mqtt, purpose: MQTT\n" in ctl("listeners")
+    (facts,) = node.get("nodes")
+    assert {"rabbitmq_mqtt", "rabbitmq_stomp"} < set(facts["enabled_plugins"])
+
+
+def test_leveretctl_lists_the_connections_of_mqtt(node, ctl):
+    name = f"{HOST}:{node.mqtt.getsockname()[1]} -> {HOST}:{node.ports[0]}"
+    assert ctl("list_mqtt_connections").splitlines() == [
+        "Listing MQTT connections ...", "client_id\tconn_name", f"sensor\t{name}"
+    ]  # fmt: skip
+    assert ctl("-q", "list_mqtt_connections", "--no-table-headers", "client_id", "user", "vhost",
+               "clean_sess", "will_msg", "exchange") == (
+        "sensor\tguest\t/\ttrue\t\tamq.topic\n"
+    )  # fmt: skip
+    (row,) = json.loads(ctl("list_mqtt_connections", "--verbose", "--formatter", "json"))
+    assert row["host"] == [127, 0, 0, 1]
+    assert ["client_id", "longstr", "sensor"] in row["client_properties"]
+    code, error = ctl.fails("list_mqtt_connections", "nope")
+    assert (code, "Info key(s) nope are not supported" in error) == (64, True)
+
+
+def test_leveretctl_lists_the_connections_of_stomp(ctl):
+    shown = ctl("-q", "list_stomp_connections", "version", "auth_login", "auth_mechanism")
+    assert shown.splitlines()[1] == "1.2\tguest\tstomp_headers"
+    assert ctl("-s", "list_stomp_connections").startswith("session-")
+
+
+def test_login_attempts_are_counted_by_protocol(node):
+    refused = node.client(node.ports[1], WRONG_STOMP_CONNECT)
+    refused.close()
+    page = node.metrics("/metrics").splitlines()
+    assert 'rabbitmq_auth_attempts_succeeded_total{protocol="mqtt"} 1' in page
+    assert 'rabbitmq_auth_attempts_succeeded_total{protocol="stomp"} 1' in page
+    assert 'rabbitmq_auth_attempts_failed_total{protocol="stomp"} 1' in page
+
+
+def test_messages_of_mqtt_are_counted_by_its_version(node):
+    def counted(name, protocol):
+        page = node.metrics("/metrics").splitlines()
+        (line,) = [one for one in page if one.startswith(f'{name}{{protocol="{protocol}"}}')]
+        return int(line.rpartition(" ")[2])
+
+    node.mqtt.sendall(MQTT_PUBLISH)
+    assert node.mqtt.recv(10) == b"\x40\x02\x00\x01"
+    received, confirmed = (
+        f"rabbitmq_global_messages_{one}_total" for one in ("received", "confirmed")
+    )
+    assert (counted(received, "mqtt311"), counted(confirmed, "mqtt311")) == (1, 1)
+    assert counted(received, "amqp091") == 0
+    node.mqtt.close()
+    node.wait_until(lambda: len(node.get("connections")) == 1)
+    assert counted(received, "mqtt311") == 1
