@@ -322,6 +322,13 @@ class RetainedMessages:
             return Totals()
         return self._work.file.sums.totals.get(_bytes_of(vhost), Totals())
 
+    def all_counts(self) -> Totals:
+        """The same of all virtual hosts."""
+        if self._work is None:
+            return Totals()
+        totals = self._work.file.sums.totals.values()
+        return Totals(sum(one.messages for one in totals), sum(one.bytes for one in totals))
+
     # Expiry
 
     def _now_ms(self) -> int:

@@ -30,6 +30,7 @@ from leveret.mgmt.api import (
     queues,
     quorum_members,
     replicated_queues,
+    retained,
     retrying,
     schema_replication,
     shovels,
@@ -51,7 +52,7 @@ logger = logging.getLogger("leveret.plugins")
 _OWN = (
     acting, authentication, clients, cluster, consumers, control, definitions, discarded, exchanges,
     federation, health, overview, parameters, plan, plugins, queues, quorum_members,
-    replicated_queues, retrying, schema_replication, shovels, streams, stream_messages,
+    replicated_queues, retained, retrying, schema_replication, shovels, streams, stream_messages,
     stream_positions, stream_replicas, super_streams, traces, users, served, vhosts, workbench,
 )  # fmt: skip
 

@@ -67,6 +67,7 @@ MODULES = {
         "add_member", "delete_member", "force_all_queues_shrink_member_to_current_member",
         "force_shrink_member_to_current_member", "grow", "shrink",
     ),
+    "retained": ("clear_retained_messages", "list_retained_messages"),
     "schema_replication": (
         "accept_schema_replication", "clear_schema_replication", "disable_schema_replication",
         "enable_schema_replication", "promote_warm_standby", "restart_schema_replication",

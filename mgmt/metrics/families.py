@@ -390,6 +390,10 @@ LATE_CONFIRMS = Family(
     "Mirrored queues with a member on this node that has waited for longer than net_ticktime: a "
     "leader for confirms, a mirror for messages",
 )
+RETAINED = _gauges(
+    mqtt_retained_messages="Retained messages of MQTT on this node",
+    mqtt_retained_message_bytes="Bytes of their topics, payloads and properties",
+)
 STANDBY = Family("schema_replication_state", GAUGE, "1 for the state of schema replication")
 SYNCS = Family(
     "schema_replication_syncs_total", COUNTER, "Comparisons with the upstream, by their results"

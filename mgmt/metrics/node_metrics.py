@@ -30,6 +30,7 @@ def add_node(page: Exposition, node: RunningNode, consumers: int) -> None:
     add_auth(page, node)
     add_loop(page, node)
     add_totals(page, node, consumers)
+    page.add_row(names.RETAINED, node.sampler.facade.retained.all_counts())
     page.add(names.UNREACHABLE, _unreachable_peers(node))
     if node.cluster is not None:
         page.add(names.LATE_CONFIRMS, node.cluster.late_confirms_count)

@@ -40,6 +40,7 @@ class NodeFacade(DeclaredFacade):
     tables of declarations; runtime_parameters: as they are stored. access: the decisions about
     users. events: those for operators. shovels, federation, traces, plugins: their statuses, and
     acts.
+    retained: the retained messages of MQTT.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -56,6 +57,7 @@ class NodeFacade(DeclaredFacade):
         self.access, self.events = services.access, services.events
         self.shovels, self.federation = broker.shovels, broker.federation
         self.traces = broker.traces
+        self.retained = services.retained
         self.plugins = broker.plugins
 
     @property

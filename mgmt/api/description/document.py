@@ -20,6 +20,7 @@ from leveret.mgmt.api.description import (
     operations_declared,
     operations_links,
     operations_node,
+    operations_retained,
     operations_standby,
     operations_traces,
 )
@@ -33,6 +34,7 @@ OPERATIONS = {
         operations_declared,
         operations_access,
         operations_node,
+        operations_retained,
         operations_traces,
         operations_links,
         operations_standby,
@@ -41,7 +43,8 @@ OPERATIONS = {
 }
 SCHEMAS: dict[str, Schema] = {
     **declared.SCHEMAS, **clients.SCHEMAS, **access.SCHEMAS, **node_schemas.SCHEMAS,
-    **operations_traces.SCHEMAS, **operations_links.SCHEMAS, **operations_standby.SCHEMAS,
+    **operations_retained.SCHEMAS, **operations_traces.SCHEMAS, **operations_links.SCHEMAS,
+    **operations_standby.SCHEMAS,
 }  # fmt: skip
 SOME = "Columns"
 """The suffix of schemas of objects with only some of their fields."""
