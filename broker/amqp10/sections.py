@@ -90,22 +90,29 @@ class Amqp10Message:
         return NULL
 
 
-def read_message(data: bytes) -> Amqp10Message:
-    """The message that these bytes are. Raises Amqp10Error."""
+def read_message(data: bytes, is_ordered: bool = True) -> Amqp10Message:
+    """The message that these bytes are. Raises Amqp10Error.
+
+    is_ordered: the sections have to be in the order of the standard. A client with qpid-proton 0.40
+    sends an empty body before the properties.
+    """
     message = Amqp10Message()
     pieces: list[bytes] = []
+    body: list[bytes] = []
     at, last = 0, 0
     while at < len(data):
         section, after = decode(data, at)
         code, content = _code_and_content(section)
-        _require_order(last, code)
+        if is_ordered:
+            _require_order(last, code)
         if code < DATA:
             _take(message, code, content)
-        elif not message.body:
-            message.body = data[at:]
+        else:
+            body.append(data[at:after])
         if code == DATA:
             pieces.append(_expect(content, "binary").value)
         at, last = after, code
+    message.body = b"".join(body)
     if pieces:
         message.data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     return message

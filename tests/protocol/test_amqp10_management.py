@@ -149,6 +149,17 @@ async def test_requests_that_are_refused(management, method, path, status, text_
     assert await management.request(method, path, **body) == (status, text_)
 
 
+async def test_the_body_may_come_before_the_properties(management):
+    await management.request("PUT", "/queues/q", durable=True)
+    message = Amqp10Message()
+    message.properties = {"subject": text("GET"), "to": text("/queues/q")}
+    management.client.send(
+        Transfer(0, 5, b"t", 0, True), payload=b"\0\x53\x77\x40" + encode_message(message)
+    )
+    [answer] = [one.payload for one in await management.client.frames() if one.payload]
+    assert read_message(answer).properties["subject"].value == "200"
+
+
 async def test_an_unknown_request_ends_the_session(management):
     management.client.send(Transfer(0, 0, b"t", 0, True), payload=b"\0\x53\x77\x40")
     [end] = [one.performative for one in await management.client.frames()]

@@ -117,7 +117,7 @@ async def answer(session: Session, pair: ManagementPair, payload: bytes) -> byte
 
 def _read(payload: bytes) -> tuple[Amqp10Message, _Request]:
     try:
-        message = read_message(payload)
+        message = read_message(payload, is_ordered=False)
         body, _ = decode(message.body)
     except Amqp10Error as error:
         raise SessionEnds(DECODE_ERROR, f"a request is not valid: {error}") from None

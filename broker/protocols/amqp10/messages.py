@@ -80,7 +80,7 @@ class Published(NamedTuple):
 
 def read_published(payload: bytes) -> Published:
     """The message in the payload of transfers. Raises Amqp10Error, AnnotationRefused."""
-    message = read_message(payload)
+    message = read_message(payload, is_ordered=False)
     for key, _ in message.message_annotations:
         if not (isinstance(key.value, str) and key.value.startswith("x-")):
             raise AnnotationRefused(
