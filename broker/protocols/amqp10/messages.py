@@ -33,6 +33,7 @@ from leveret.broker.amqp10.sections import (
     PROPERTIES,
     Amqp10Message,
     Pairs,
+    encode_message,
     read_message,
 )
 from leveret.broker.amqp10.values import (
@@ -45,6 +46,7 @@ from leveret.broker.amqp10.values import (
     encode_string,
     encode_symbol,
 )
+from leveret.broker.protocols.amqp10.addresses import encode_name
 from leveret.storage.messages.message import Address
 
 FORM: Final = "amqp10"
@@ -190,6 +192,9 @@ class Delivered:
 
     @staticmethod
     def _converted(header: ContentHeader, address: Address) -> bytes:
+        form = header.form
+        if form is not None and form.protocol == _MQTT:
+            return _of_mqtt(header, address)
         writer = BytesWriter()
         SectionsWriter(is_4=True).write(
             writer, header.raw, address_annotations(address.encoded, True)
@@ -226,6 +231,24 @@ class Delivered:
         return b"".join(pieces)
 
 
+def _of_mqtt(header: ContentHeader, address: Address) -> bytes:
+    """The sections of a message of MQTT 5.0, whose correlation data are bytes.
+
+    Its response topic, which is a header for clients of AMQP 0-9-1, is an address here.
+    """
+    headers = dict(header.headers)
+    topic = headers.pop(_RESPONSE_TOPIC, None)
+    key = None if topic is None else f"/exchanges/{address.exchange}/{encode_name(topic[1])}"
+    plain = make_header({**header.properties, "headers": headers or None, "reply_to": key})
+    message = read_message(Delivered(plain, address).payload(b"", redelivered=False))
+    correlation = message.properties.get("correlation-id")
+    if correlation is not None:
+        data = str(correlation.value).encode("utf-8", "surrogateescape")
+        message.properties["correlation-id"] = Value("binary", data)
+    message.has_header, message.body = False, b""
+    return encode_message(message)
+
+
 def data_prefix(size: int) -> bytes:
     """The bytes before those of a data section."""
     if size < 256:
@@ -235,6 +258,9 @@ def data_prefix(size: int) -> bytes:
 
 _HEADER: Final = 0x70
 _HEADER_SECTION: Final = b"\x00\x53\x70\xc0"
+_MQTT: Final = "mqtt"
+_RESPONSE_TOPIC: Final = "x-reply-to-topic"
+"""The form and the header of messages that were published by MQTT 5.0."""
 _X_EXCHANGE: Final = encode_symbol("x-exchange")
 _X_ROUTING_KEY: Final = encode_symbol("x-routing-key")
 __all__ = ["Amqp10Error", "AnnotationRefused", "Delivered", "Published", "read_published"]

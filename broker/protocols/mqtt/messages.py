@@ -10,6 +10,7 @@ topic and user properties in MQTT 5.0, and no message expiry interval, as in Rab
 """
 
 from typing import Any, Final
+from urllib.parse import unquote
 
 from leveret.broker.amqp.content_header import ContentHeader, Form, header_with, make_header
 from leveret.broker.amqp.field_table import Table
@@ -20,6 +21,7 @@ from leveret.broker.amqp.properties import (
     TRANSIENT,
     TTL_MS_MAX,
 )
+from leveret.broker.amqp10.conversion import ENCODED_BODY_TYPE
 from leveret.broker.protocols.mqtt.properties import (
     CONTENT_TYPE,
     CORRELATION_DATA,
@@ -44,6 +46,11 @@ _PASSED_ON: Final = (
 _NOT_HEADERS: Final = frozenset(("CC", "BCC", "x-death", STORED_BCC, STORED_FORM))
 """User properties with these names are no headers, since they have a meaning there."""
 _NOT_USER_PROPERTIES: Final = frozenset((RESPONSE_TOPIC_HEADER, "x-death"))
+
+AMQP_1_0_FORM: Final = "amqp10"
+"""The form of messages of AMQP 1.0, whose reply-to is an address: `/exchanges/EXCHANGE/KEY`."""
+ENCODED_CONTENT_TYPE: Final = "message/vnd.rabbitmq.amqp"
+"""RabbitMQ's content type of a body of AMQP 1.0 that is no data and stays encoded."""
 
 QOS_0: Final = header_with(delivery_mode=TRANSIENT)
 QOS_1: Final = header_with(delivery_mode=PERSISTENT)
@@ -117,12 +124,14 @@ def _from_amqp(header: ContentHeader, topics: Topics) -> Properties:
     """The MQTT properties of a message that was published with another protocol."""
     fields = header.properties
     properties: Properties = {}
-    if "content_type" in fields:
+    if fields.get("type") == ENCODED_BODY_TYPE:
+        properties[CONTENT_TYPE] = ENCODED_CONTENT_TYPE
+    elif "content_type" in fields:
         properties[CONTENT_TYPE] = fields["content_type"]
     headers = header.headers
-    response_topic = headers.get(RESPONSE_TOPIC_HEADER)
-    if response_topic is not None and response_topic[0] == "S":
-        properties[RESPONSE_TOPIC] = topics.topic(response_topic[1])
+    response_key = _response_key(header)
+    if response_key is not None:
+        properties[RESPONSE_TOPIC] = topics.topic(response_key)
     if "correlation_id" in fields:
         properties[CORRELATION_DATA] = fields["correlation_id"].encode("utf-8", "surrogateescape")
     pairs = [
@@ -133,6 +142,20 @@ def _from_amqp(header: ContentHeader, topics: Topics) -> Properties:
     if pairs:
         properties[USER_PROPERTY] = pairs
     return properties
+
+
+def _response_key(header: ContentHeader) -> str | None:
+    """The routing key of the response topic; None if there is none."""
+    topic = header.headers.get(RESPONSE_TOPIC_HEADER)
+    if topic is not None:
+        return str(topic[1]) if topic[0] == "S" else None
+    form = header.form
+    if form is None or form.protocol != AMQP_1_0_FORM:
+        return None
+    match str(header.properties.get("reply_to", "")).split("/"):
+        case ["", "exchanges", _, key]:
+            return unquote(key)
+    return None
 
 
 def _as_text(letter: str, value: Any) -> str | None:
