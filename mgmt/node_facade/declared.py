@@ -10,7 +10,7 @@ from typing import Any
 
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.policies.policy_table import merged
-from leveret.broker.protocols.mqtt.names import QUEUE_PREFIX
+from leveret.broker.protocols.mqtt.names import QOS_0_TYPE, QUEUE_PREFIX
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_factory import PeekedMessage, QueueFactory
 from leveret.broker.queues.contract.queue_kind import STREAM
@@ -344,12 +344,15 @@ def _own(vhost: VirtualHost) -> list[QueueClient]:
 
 
 def _declared(vhost: str, queue: QueueClient) -> DeclaredQueue:
+    # In RabbitMQ the queues of an MQTT session that ends with its connection are durable, and the
+    # one for QoS 0 has a type of its own.
+    is_mqtt = queue.is_exclusive and queue.name.startswith(QUEUE_PREFIX)
+    is_qos_0 = is_mqtt and queue.name.endswith("qos0")
     return DeclaredQueue(
         vhost=vhost,
         name=queue.name,
-        kind=queue.kind.name,
-        # In RabbitMQ these are durable, although they end with their connection.
-        durable=queue.durable or (queue.is_exclusive and queue.name.startswith(QUEUE_PREFIX)),
+        kind=QOS_0_TYPE if is_qos_0 else queue.kind.name,
+        durable=queue.durable or is_mqtt,
         auto_delete=queue.auto_delete,
         is_exclusive=queue.is_exclusive,
         arguments=queue.arguments,

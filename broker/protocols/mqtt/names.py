@@ -6,6 +6,8 @@ from leveret.broker.runtime.names import HIDDEN_ARGUMENT
 
 QUEUE_PREFIX: Final = "mqtt-subscription-"
 WILL_PREFIX: Final = "mqtt-will-"
+QOS_0_TYPE: Final = "rabbit_mqtt_qos0_queue"
+"""RabbitMQ's type of the queue for QoS 0 of a session that ends with its connection."""
 BINDING_KEY_ARGUMENT: Final = "x-binding-key"
 OPTIONS_ARGUMENT: Final = HIDDEN_ARGUMENT
 """The argument with the identifier and the options of a subscription."""
