@@ -4,8 +4,9 @@
 
    Each publisher publishes MESSAGES of BYTES to one topic of its own below "load/", and each
    subscriber gets all of them. WINDOW: the unacknowledged messages of a publisher with QoS 1.
-   Prints: seconds from the first publish to the last delivery (or PUBACK without subscribers),
-   messages published, messages delivered. It ends 3 seconds after the last packet has come. */
+   Prints a JSON object: the seconds from the first publish to the last delivery or PUBACK, and the
+   messages that were published, acknowledged and consumed. It ends when all have been consumed, or 3
+   seconds after the last packet has come. */
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -251,7 +252,9 @@ int main(int count, char **given) {
             }
             int is_done = published == publishers * messages && (!qos || acknowledged == published);
             if ((is_done && delivered >= wanted) || now() - last_at > 3) {
-                printf("%.3f %ld %ld\n", last_at - first_at, published, delivered);
+                printf("{\"seconds\": %.3f, \"published\": %ld, \"acknowledged\": %ld, "
+                       "\"consumed\": %ld}\n",
+                       last_at - first_at, published, acknowledged, delivered);
                 return 0;
             }
         }
