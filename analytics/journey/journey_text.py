@@ -174,6 +174,12 @@ _REASONS = {
     "purge": "the queue was purged",
     "queue_deleted": "the queue was deleted",
 }
+
+
+def _placed(event: Record) -> str:
+    return f"stream {shown(event.get('queue'))}: stored at offset {event.get('offset')}"
+
+
 _WORDS = {
     record.PUBLISH: _published,
     record.DELIVER: _delivered,
@@ -184,6 +190,7 @@ _WORDS = {
     record.DROP: _dropped,
     record.DEAD_LETTER: _dead_lettered,
     record.RETURN: _returned,
+    record.PLACE: _placed,
 }
 
 # How it ended, and missing knowledge

@@ -67,6 +67,8 @@ def _is_about(read: Record, offset: int) -> bool:
         case record.COMMIT | record.READ:
             first = _number(read, "offset")
             return first <= offset < first + _number(read, "messages")
+        case record.PLACE:
+            return _number(read, "offset") == offset
         case record.STORE_OFFSET:
             return _number(read, "offset") >= offset
         case record.RETAIN:
@@ -136,9 +138,15 @@ def _removed(read: Record) -> str:
     return f"removed by retention: the stream begins with offset {read.get('first_offset')}"
 
 
+def _placed(read: Record) -> str:
+    number = read.get("message")
+    return f"it is message {number}, of which `leveret journey TRACE_DIR {number}` tells more"
+
+
 _WORDS = {
     record.COMMIT: _committed,
     record.READ: _read,
+    record.PLACE: _placed,
     record.STORE_OFFSET: _stored,
     record.RETAIN: _removed,
 }

@@ -202,6 +202,12 @@ class Sink:
         publisher: its name; empty if it has none.
         """
 
+    def messages_placed(self, stream: TracedQueue, numbers: Sequence[int], offset: int) -> None:
+        """Messages that AMQP 0-9-1 published are in the stream, the first one at this offset.
+
+        Reported on the node of their client. numbers: of the messages.
+        """
+
     def chunk_committed(
         self, stream: TracedQueue, chunk: StreamChunk, limits: StreamLimits
     ) -> None:

@@ -24,7 +24,7 @@ from leveret.broker.tracing.log_blocks import BLOCK_BYTES, LogBlocks, LogOptions
 from leveret.broker.tracing.pattern import TracePattern
 from leveret.broker.tracing.routing_keys import routing_keys_of
 from leveret.broker.tracing.shown import json_of, shown
-from leveret.broker.tracing.stream_records import StreamRecords, who
+from leveret.broker.tracing.stream_records import StreamRecords, is_sampled, who
 from leveret.storage.messages.message import Entry, Message
 
 TEXTS_MAX: Final = 4096
@@ -80,7 +80,7 @@ class LogSink(StreamRecords):
         now, block, sample = self._now(), self._block, self._sample
         for message in messages:
             number = message.number
-            if sample == 1 or _is_sampled(number, sample):
+            if sample == 1 or is_sampled(number, sample):
                 if self._has_bodies:
                     self._add_body(now, message)
                 header = message.header
@@ -108,7 +108,7 @@ class LogSink(StreamRecords):
             tag += 1
             message = entry.message
             number = message.number
-            if sample != 1 and not _is_sampled(number, sample):
+            if sample != 1 and not is_sampled(number, sample):
                 continue
             about = self._about.get(message.address.encoded)
             header = message.header
@@ -129,7 +129,7 @@ class LogSink(StreamRecords):
             start = starts.get((channel, queue))
             if start is None:
                 start = self._ack_start(channel, queue)
-            if start.text and (sample == 1 or _is_sampled(number, sample)):
+            if start.text and (sample == 1 or is_sampled(number, sample)):
                 block.acked(start, now, number, tag)
 
     def _add_body(self, now: int, message: Message) -> None:
@@ -195,7 +195,7 @@ class LogSink(StreamRecords):
             "reply_code": code, "reply_text": text,
         }  # fmt: skip
         for message in messages:
-            if _is_sampled(message.number, self._sample):
+            if is_sampled(message.number, self._sample):
                 self._say(record.RETURN, **who(channel), message=message.number, **more)
 
     def _happened(
@@ -206,10 +206,10 @@ class LogSink(StreamRecords):
         more: dict[str, Any] | None = None,
         letter: Message | None = None,
     ) -> None:
-        is_sampled = _is_sampled(message.number, self._sample) or (
-            letter is not None and _is_sampled(letter.number, self._sample)
+        is_shown = is_sampled(message.number, self._sample) or (
+            letter is not None and is_sampled(letter.number, self._sample)
         )
-        if is_sampled and queue.kind.removes_messages and self._matches(event, queue.name):
+        if is_shown and queue.kind.removes_messages and self._matches(event, queue.name):
             self._say(event, queue=shown(queue.name), message=message.number, **(more or {}))
 
     # Connections
@@ -296,7 +296,3 @@ def _targets(queues: Sequence[TracedQueue]) -> dict[str, list[str]]:
         return {"queues": [shown(queue.name) for queue in queues]}
     names = [shown(queue.name) for queue in queues if queue.kind.removes_messages]
     return {"queues": names, "streams": streams}
-
-
-def _is_sampled(number: int, sample: int) -> bool:
-    return sample == 1 or (number != 0 and number % sample == 0)

@@ -8,7 +8,7 @@ fields may be added in a version, as those of streams were.
 
 The messages of streams stay, and come and go by the thousand: a record is about a chunk. A message
 that AMQP 0-9-1 publishes to a stream has its own record; `streams` names the streams that it was
-routed to, `queues` the queues.
+routed to, `queues` the queues. Another record has the offset that it got in each stream.
 
 Times are microseconds since 1970. `message` is the number of a message, given by the node that it
 was published on (0: published before the trace began). It links a publish to all events of the
@@ -27,7 +27,7 @@ PUBLISH, DELIVER, ACK, REJECT, REQUEUE = "publish", "deliver", "ack", "reject", 
 EXPIRE, DROP, DEAD_LETTER, RETURN = "expire", "drop", "dead_letter", "return"
 OPEN, CLOSE, GAP = "open", "close", "gap"
 APPEND, COMMIT, READ, END_READING = "append", "commit", "read", "end_reading"
-STORE_OFFSET, RETAIN = "store_offset", "retain"
+STORE_OFFSET, RETAIN, PLACE = "store_offset", "retain", "place"
 STREAM_EVENTS = (APPEND, COMMIT, READ, END_READING, STORE_OFFSET, RETAIN)
 """Events of streams, which stand for `messages` of them, whatever the sample is."""
 
@@ -67,7 +67,9 @@ FIELDS = (
         " of a stored offset: the name under which it is stored",
     ),
     RecordField("publisher", STRING, "a publisher of the stream protocol; empty without a name"),
-    RecordField("offset", LONG, "the offset of the first message, or the one that is stored"),
+    RecordField(
+        "offset", LONG, "the offset of the message, of the first one, or the one that is stored"
+    ),
     RecordField("messages", LONG, "the number of messages of a chunk, or of a publish"),
     RecordField("published_us", LONG, "when the leader got the messages of the chunk"),
     RecordField("lag", LONG, "how many committed messages are behind those that were read"),
@@ -125,6 +127,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     END_READING: (*_WHO, "queue", "consumer_tag"),
     STORE_OFFSET: (*_WHO, "queue", "consumer_tag", "offset"),
     RETAIN: (*_WHERE, "queue", *_LIMITS),
+    PLACE: (*_WHERE, "message", "queue", "offset"),
 }  # fmt: skip
 """The fields of each event. `body` is optional for publish and deliver, `streams` for publish and
 dead_letter; a drop of a single message has `message`, a drop of several has `count`.

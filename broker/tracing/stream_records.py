@@ -1,10 +1,12 @@
 """Writes the events of streams as records of a trace log, one for each chunk.
 
 A stream moves messages by the thousand, and they stay in it, so there are no records of single
-messages, and no acknowledgements: these only make room. The beginning of a record is made once for
+deliveries, and no acknowledgements: these only make room. Only a message of AMQP 0-9-1, which has a
+record of its publish, has one of its offset. The beginning of a record is made once for
 each consumer, publisher or stream.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from leveret.broker.events.taps import (
@@ -50,6 +52,19 @@ class StreamRecords(Sink):
             now = self._now()
             line = f'{start}{now},"messages":{count},"body_size":{size}}}\n'
             self._block.happened(now, line.encode())
+
+    def messages_placed(self, stream: TracedQueue, numbers: Sequence[int], offset: int) -> None:
+        """Write a record for each message of the sample."""
+        key = record.PLACE, None, stream, ""
+        start = self._starts.get(key)
+        if start is None:
+            start = self._start(key)
+        if start:
+            now, sample = self._now(), self._options.sample
+            for place, number in enumerate(numbers, offset):
+                if is_sampled(number, sample):
+                    line = f'{start}{now},"message":{number},"offset":{place}}}\n'
+                    self._block.happened(now, line.encode())
 
     def chunk_committed(
         self, stream: TracedQueue, chunk: StreamChunk, limits: StreamLimits
@@ -132,6 +147,11 @@ class StreamRecords(Sink):
         if now >= self._batches.turns_us or self._block.size >= BLOCK_BYTES:
             self._batches.turn(now)
         return now
+
+
+def is_sampled(number: int, sample: int) -> bool:
+    """Whether the log has the events of a message. sample: one in this number is in it."""
+    return sample == 1 or (number != 0 and number % sample == 0)
 
 
 def who(channel: TracedChannel | None) -> dict[str, Any]:

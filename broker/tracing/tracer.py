@@ -39,8 +39,8 @@ class Tracer(Taps):
     __slots__ = (
         "_acked", "_chunk_committed", "_chunk_read", "_closed", "_dead_lettered", "_delivered",
         "_dropped", "_emptied", "_expired", "_failed", "_numbers", "_offset_stored", "_opened",
-        "_published", "_reading_ended", "_rejected", "_requeued", "_retention_moved", "_returned",
-        "_stream_published", "sinks",
+        "_placed", "_published", "_reading_ended", "_rejected", "_requeued", "_retention_moved",
+        "_returned", "_stream_published", "sinks",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +62,7 @@ class Tracer(Taps):
         self._opened = self._overrides_of("connection_opened")
         self._closed = self._overrides_of("connection_closed")
         self._stream_published = self._overrides_of("stream_published")
+        self._placed = self._overrides_of("messages_placed")
         self._chunk_committed = self._overrides_of("chunk_committed")
         self._chunk_read = self._overrides_of("chunk_read")
         self._reading_ended = self._overrides_of("reading_ended")
@@ -225,6 +226,10 @@ class Tracer(Taps):
     ) -> None:
         """A client of the stream protocol published messages."""
         self._report(self._stream_published, channel, stream, publisher, count, size)
+
+    def messages_placed(self, stream: TracedQueue, numbers: Sequence[int], offset: int) -> None:
+        """Messages of AMQP 0-9-1 are in a stream, from this offset on."""
+        self._report(self._placed, stream, numbers, offset)
 
     def chunk_committed(
         self, stream: TracedQueue, chunk: StreamChunk, limits: StreamLimits

@@ -55,16 +55,17 @@ class StreamGroupMachine:
             tracking = tracking_of(entry, head)
             self.stream.apply(index, head.next_offset, tracking)
             if collects:
-                self._tell(tracking)
+                self._tell(tracking, head)
                 if head.message_count:
                     self.committed(head)
         self.applied(index)
 
-    def _tell(self, tracking: bytes) -> None:
+    def _tell(self, tracking: bytes, head: ChunkHead) -> None:
         for kind, name, number in decode_records(tracking):
             if kind == SENDER:
                 sender = sender_of(name)
-                self._effects.append((sender, Applied(sender, number)))
+                applied = Applied(sender, number, head.next_offset, head.message_count)
+                self._effects.append((sender, applied))
 
     def take_effects(self) -> list[tuple[int, Effect]]:
         """The effects since the last call, in order, with their senders."""
@@ -174,7 +175,7 @@ class StreamGroupMachines:
     def encode(self, effects: list[Effect]) -> bytes:
         """Effects for a client on another node."""
         return _ENCODER.encode(
-            [(one.sender, one.through if isinstance(one, Applied) else -1) for one in effects]
+            [one if isinstance(one, Applied) else (one.sender, _UNKNOWN, 0, 0) for one in effects]
         )
 
     def decode(self, data: bytes) -> list[Effect]:
@@ -183,10 +184,7 @@ class StreamGroupMachines:
             found = _DECODER.decode(data)
         except msgspec.MsgspecError as error:
             raise EffectError(f"the effects of a stream cannot be read: {error}") from error
-        return [
-            UnknownSender(sender) if through < 0 else Applied(sender, through)
-            for sender, through in found
-        ]
+        return [UnknownSender(one.sender) if one.through == _UNKNOWN else one for one in found]
 
 
 def _nothing(entry: int) -> None:
@@ -198,4 +196,6 @@ def _untraced(head: ChunkHead) -> None:
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(list[tuple[int, int]])
+_DECODER = msgspec.msgpack.Decoder(list[Applied])
+_UNKNOWN = -1
+"""In place of the number of a command, of a sender that is not known."""

@@ -289,6 +289,7 @@ def message_of_a_stream():
     log.publish(0, FIRST + 1, [], properties=ORDER)
     log.records[-1]["streams"] = ["orders"]
     chunk("commit", 4_000, 0, 4, first_offset=0, **limits)
+    log.add("place", 5_000, message=FIRST + 1, queue="orders", offset=2)
     chunk("commit", 9_000, 4, 2, first_offset=0, **limits)
     chunk("read", 10_000, 0, 4, **WHO, consumer_tag="billing", lag=2, filtered=False)
     chunk("read", 2 * SECOND, 2, 1, **WHO, consumer_tag="audit", lag=3, filtered=False)
@@ -307,6 +308,7 @@ def test_a_message_of_a_stream_is_told_by_its_offset(tmp_path, asked):
         "Message at offset 2 of stream orders, vhost /",
         f"committed 3 ms after its leader got it, on {NODE}, in a chunk of 4 messages from offset 0"
         " on, 120 bytes",
+        f"it is message {FIRST + 1}, of which `leveret journey TRACE_DIR {FIRST + 1}` tells more",
         f"read by consumer billing, with offsets 0 to 3; 2 messages behind {who}",
         f"read by consumer audit, with offsets 2 to 2; 3 messages behind {who}",
         f"consumer billing has stored offset 3 {who}",
@@ -322,4 +324,5 @@ def test_a_publish_to_a_stream_is_not_lost(tmp_path, asked):
     message_of_a_stream().write(tmp_path)
     _, told, _ = asked("--message-id", "order-17")
     assert "routed to stream orders" in told
+    assert "stream orders: stored at offset 2" in told
     assert "The end: kept in stream orders." in told

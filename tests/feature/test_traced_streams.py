@@ -87,6 +87,10 @@ async def test_messages_of_amqp_are_published_to_a_stream_committed_and_read(tra
     assert all((one["queues"], one["streams"]) == ([], ["s"]) for one in published)
     committed = await traced.until("commit", 3)
     assert [offset for span in spans(committed) for offset in span] == [0, 1, 2]
+    placed = await traced.until("place", 3)
+    assert [(one["message"], one["queue"], one["offset"]) for one in placed] == [
+        (one["message"], "s", offset) for offset, one in enumerate(published)
+    ]
     last = committed[-1]
     assert last["published_us"] <= last["time_us"]
     assert (last["max_age_us"], last["max_bytes"]) == (3_600_000_000, 10**9)

@@ -171,6 +171,12 @@ class GroupClient:
         """For each consumer, by its number, the number of the last delivery that has arrived."""
         return {}
 
+    def kept(self, session: int, through: int) -> list[NumberedCommand]:
+        """The commands through a number that `applied` would end."""
+        if session != self.session:
+            return []
+        return [one for one in self._commands if one.number <= through]
+
     # Messages from the leader
 
     def applied(self, session: int, through: int) -> None:

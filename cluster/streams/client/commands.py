@@ -85,12 +85,13 @@ class PublishEntries(NumberedCommand):
     """Appends the entries of one publisher that were gathered in a turn.
 
     publisher: its name; empty for all publishers without one. size: about how much memory the
-    command takes. entry_count, message_count: of its entries.
+    command takes. entry_count, message_count: of its entries. traced: the numbers of messages that
+    are traced, each with the place of the first of them in the command.
     """
 
     __slots__ = (
         "_confirmed", "_filter_values", "_held", "_hold", "_ids", "_pieces", "entry_count",
-        "message_count", "publisher", "size",
+        "message_count", "publisher", "size", "traced",
     )  # fmt: skip
 
     def __init__(self, publisher: bytes, hold: UnappliedHold) -> None:
@@ -104,6 +105,7 @@ class PublishEntries(NumberedCommand):
         self._filter_values: list[bytes] = []
         self._held: list[tuple[Publisher, int]] = []
         self._confirmed: list[Confirmed] = []
+        self.traced: list[tuple[int, list[int]]] = []
 
     def __repr__(self) -> str:
         return f"<PublishEntries {self.number}>"

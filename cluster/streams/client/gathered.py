@@ -31,19 +31,21 @@ class Gathered:
         self._offsets: dict[bytes, int] = {}
         self._storing: dict[bytes, KeepOffset] = {}
 
-    def publish(self, publication: Publication) -> None:
+    def publish(self, publication: Publication, is_traced: bool) -> None:
         """Append messages of AMQP 0-9-1."""
         messages = publication.messages
         if len(messages) > ENTRIES_MAX:
             first, second = publication.split(ENTRIES_MAX)
-            self.publish(first)
-            self.publish(second)
+            self.publish(first, is_traced)
+            self.publish(second, is_traced)
             return
         pieces: list[bytes] = []
         filter_values: list[bytes] = []
         size = self._writer.write(messages, pieces, filter_values)
         count = len(messages)
         append = self._append_of(b"", count)
+        if is_traced:
+            append.traced.append((append.message_count, [one.number for one in messages]))
         append.add(pieces, size, count, count, filter_values)
         if publication.publisher is not None:
             append.hold(publication.publisher, publication.first, count)

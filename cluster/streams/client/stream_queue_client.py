@@ -74,6 +74,7 @@ from leveret.cluster.streams.client.member_questions import (
     ToldUse,
     decode_question,
 )
+from leveret.cluster.streams.client.placed_messages import report_places
 from leveret.cluster.streams.client.state_question import StateQuestion
 from leveret.cluster.streams.client.stream_consumer import StreamConsumer
 from leveret.cluster.streams.client.stream_figures import StreamFigures
@@ -209,6 +210,9 @@ class StreamQueueClient(Actor):
                 # It is for an earlier client of this node, in a session with the same number.
                 continue
             if isinstance(effect, Applied):
+                tracer = self.owner.tracer
+                if tracer is not None:
+                    report_places(tracer, self, effect, group.kept(session, effect.through))
                 group.applied(session, effect.through)
             else:
                 group.sender_unknown(session)
@@ -241,7 +245,7 @@ class StreamQueueClient(Actor):
         if self.is_deleted:
             return
         self.counts.published += len(publication.messages)
-        self._gathered.publish(publication)
+        self._gathered.publish(publication, self.owner.tracer is not None)
         if not self.is_awake:
             self._turns.wake(self)
 

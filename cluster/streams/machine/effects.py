@@ -8,10 +8,16 @@ from typing import NamedTuple, TypeAlias
 
 
 class Applied(NamedTuple):
-    """The commands of a sender through a number are in the log, and committed."""
+    """The commands of a sender through a number are in the log, and committed.
+
+    next_offset: the offset after the messages of the chunk that they are in, and messages their
+    number; 0 if they are in several chunks.
+    """
 
     sender: int
     through: int
+    next_offset: int = 0
+    messages: int = 0
 
 
 class UnknownSender(NamedTuple):
