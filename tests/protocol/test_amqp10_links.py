@@ -228,6 +228,21 @@ async def test_errors_of_a_session(node, request_, condition, description):
     assert end.error[:2] == (condition, description)
 
 
+async def test_errors_of_links_end_only_the_link_since_4_3():
+    async with Amqp10Node(compat="4.x") as node:
+        client = await queue_with(node)
+        attach, detach = await client.answers(Attach("a", 0, RECEIVER, source=Source("/queues/no")))
+        assert (attach.source, attach.target) == (None, None)
+        assert (detach.handle, detach.closed) == (0, True)
+        assert detach.error[:2] == ("amqp:not-found", "no queue 'no' in vhost '/'")
+        await client.publisher(None, 1)
+        [detach] = await client.publish("m", 1, properties={"to": text("/queue/q")})
+        assert detach.error[:2] == (
+            "amqp:precondition-failed", "bad 'to' address string: /queue/q",
+        )  # fmt: skip
+        assert outcomes(await client.publish("m", 9)) == [(1, None, Accepted())]
+
+
 async def test_a_client_may_not_publish_for_somebody_else(node):
     client = await queue_with(node)
     [end] = await client.publish("m", 9, properties={"user-id": Value("binary", b"other")})

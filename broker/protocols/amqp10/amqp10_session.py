@@ -4,14 +4,15 @@ A session publishes with confirms: the confirm of a message is the outcome of it
 of a round are sent at its end, consecutive deliveries in one disposition. The broker's handles are
 the client's, and so are its channels.
 
-As in RabbitMQ 4.0 the error of a link ends its session. Numbers of deliveries and transfers have 32
-bits, and 0 follows the highest one (RFC 1982).
+As in RabbitMQ 4.0 the error of a link ends its session; as 4.3, it ends the link. Numbers of
+deliveries and transfers have 32 bits, and 0 follows the highest one (RFC 1982).
 """
 
 import logging
 from collections import deque
 from typing import Final, Protocol
 
+from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp10.values import Amqp10Error
 from leveret.broker.protocols.amqp10.addresses import AddressError, ExchangeAddress, read_to
 from leveret.broker.protocols.amqp10.conditions import (
@@ -26,6 +27,7 @@ from leveret.broker.protocols.amqp10.conditions import (
     UNAUTHORIZED_ACCESS,
     WINDOW_VIOLATION,
     SessionEnds,
+    error_of,
 )
 from leveret.broker.protocols.amqp10.incoming_link import IncomingLink, IncomingMessage
 from leveret.broker.protocols.amqp10.management_links import ManagementPair
@@ -255,8 +257,8 @@ class Amqp10Session(Session):
 
     # Publishing
 
-    def transfer(self, transfer: Transfer, payload: bytes) -> IncomingMessage | None:
-        """Take a transfer; returns the message if it is complete. Raises SessionEnds."""
+    def transferred(self, transfer: Transfer) -> IncomingLink:
+        """A transfer has come: returns its link. Raises SessionEnds."""
         link = self.incoming.get(transfer.handle)
         if link is None:
             raise SessionEnds(UNATTACHED_HANDLE, f"Unknown link handle: {transfer.handle}")
@@ -267,7 +269,7 @@ class Amqp10Session(Session):
         if self._incoming_window <= INCOMING_WINDOW // 2:
             self._incoming_window = INCOMING_WINDOW
             self.send_flow()
-        return link.take(transfer, payload)
+        return link
 
     def publish(self, link: IncomingLink, message: IncomingMessage) -> Steps | None:
         """Publish a message. Raises SessionEnds, ChannelFault; see `publishing.publish`."""
@@ -369,10 +371,24 @@ class Amqp10Session(Session):
                 at += 1
             self.send(Disposition(RECEIVER, first, None if last == first else last, True, outcome))
 
+    @property
+    def detaches_links(self) -> bool:
+        """Whether the error of a link ends the link, and not its session."""
+        return self.services.config.is_as_rabbitmq_4_3
+
     def detach_over_limit(self, link: IncomingLink) -> None:
         """The client has sent more than its credit: detach the link."""
-        del self.incoming[link.handle]
-        self.send(Detach(link.handle, True, Error(TRANSFER_LIMIT_EXCEEDED)))
+        self.detach_with(link.handle, SessionEnds(TRANSFER_LIMIT_EXCEEDED))
+
+    def detach_with(self, handle: int, error: SessionEnds | Fault) -> None:
+        """End a link with an error."""
+        self.incoming.pop(handle, None)
+        told = error.error if isinstance(error, SessionEnds) else error_of(error)
+        logger.error(
+            "link error on connection %s, session %d, link %d: %s",
+            self.connection.name, self.channel, handle, told.description or told.condition,
+        )  # fmt: skip
+        self.send(Detach(handle, True, told))
 
     def send_answer(self, pair: ManagementPair, payload: bytes) -> None:
         """Send the answer to a request of management."""

@@ -6,7 +6,7 @@ raise SessionEnds and ChannelFault.
 
 from typing import Final
 
-from leveret.broker.amqp.errors import not_found
+from leveret.broker.amqp.errors import ChannelFault, not_found
 from leveret.broker.amqp.field_table import Field, Table
 from leveret.broker.amqp10.values import Value
 from leveret.broker.protocols.amqp10.addresses import (
@@ -57,9 +57,25 @@ _TAKEN_FILTERS: Final = (_OFFSET, _FILTER, _MATCH_UNFILTERED)
 
 async def attach(session: Amqp10Session, request: Attach) -> None:
     """Attach a link, and answer."""
-    _check(session, request)
+    session.check_handle(request.handle)
     if request.handle in session.incoming or request.handle in session.outgoing:
         await session.replace(request.handle)
+    try:
+        await _attach(session, request)
+    except (SessionEnds, ChannelFault) as error:
+        if not session.detaches_links:
+            raise
+        _refuse(session, request, error)
+
+
+def _refuse(session: Amqp10Session, request: Attach, error: SessionEnds | ChannelFault) -> None:
+    """Refuse a link: attach it without an end here, then detach it (part 2, section 2.6.3)."""
+    session.send(Attach(request.name, request.handle, not request.role))
+    session.detach_with(request.handle, error)
+
+
+async def _attach(session: Amqp10Session, request: Attach) -> None:
+    _check(request)
     if _is_management(request):
         _attach_management(session, request)
     elif request.role is SENDER:
@@ -68,8 +84,7 @@ async def attach(session: Amqp10Session, request: Attach) -> None:
         await _attach_outgoing(session, request)
 
 
-def _check(session: Amqp10Session, request: Attach) -> None:
-    session.check_handle(request.handle)
+def _check(request: Attach) -> None:
     if request.incomplete_unsettled or (request.unsettled is not None and request.unsettled.value):
         raise SessionEnds(NOT_IMPLEMENTED, "Link recovery not supported")
     if request.rcv_settle_mode == SECOND and request.snd_settle_mode != SETTLED:

@@ -251,7 +251,7 @@ class Incoming(SocketInput):
         try:
             match performative:
                 case Transfer():
-                    self._transfer(session, performative, payload)
+                    self._transfer_or_detach(session, performative, payload)
                 case Disposition():
                     self._run(session, session.disposition(performative))
                 case Flow():
@@ -268,11 +268,21 @@ class Incoming(SocketInput):
         except (SessionEnds, Fault) as error:
             self._fail(session, error)
 
+    def _transfer_or_detach(
+        self, session: Amqp10Session, transfer: Transfer, payload: bytes
+    ) -> None:
+        try:
+            self._transfer(session, transfer, payload)
+        except (SessionEnds, ChannelFault) as error:
+            if not session.detaches_links or transfer.handle not in session.incoming:
+                raise
+            session.detach_with(transfer.handle, error)
+
     def _transfer(self, session: Amqp10Session, transfer: Transfer, payload: bytes) -> None:
-        message = session.transfer(transfer, payload)
+        link = session.transferred(transfer)
+        message = link.take(transfer, payload)
         if message is None:
             return
-        link = session.incoming[transfer.handle]
         if link.credit < 0:
             session.detach_over_limit(link)
         elif link.is_management:
