@@ -160,8 +160,8 @@ class MqttInput(SocketInput):
         try:
             is_all = self._handle_packets()
             self._settle_acked()
-        except UnknownProtocol as error:
-            logger.error("closing connection %s: %s", self._connection.name, error)
+        except UnknownProtocol as unknown:
+            logger.error("closing connection %s: %s", self._connection.name, unknown)
             self._connection.drop()
             return
         except MalformedPacket as error:
