@@ -9,6 +9,8 @@ complete.
 import struct
 from typing import Final
 
+from leveret.broker.protocols.websockets.masks import MASK_BYTES, unmasked
+
 CONTINUATION: Final = 0
 TEXT: Final = 1
 BINARY: Final = 2
@@ -25,8 +27,6 @@ _SIZE_16, _SIZE_64 = 126, 127
 _FINAL: Final = 0x80
 _RESERVED: Final = 0x70
 _MASKED: Final = 0x80
-_MASK_BYTES: Final = 4
-_HEAD_BYTES_MAX: Final = 14
 UNLIMITED: Final = 1 << 62
 
 
@@ -121,7 +121,7 @@ class ClientFrames:
         elif size == _SIZE_64:
             size = int.from_bytes(data[begin : begin + 8], "big")
             begin += 8
-        mask_end = begin + _MASK_BYTES
+        mask_end = begin + MASK_BYTES
         if len(data) < mask_end:
             self._check(opcode, first, second & 0x7F)
             return -1
@@ -157,7 +157,7 @@ class ClientFrames:
         end = mask_end + size
         if len(data) < end:
             return -1
-        payload = unmasked(data[mask_end:end], data[mask_end - _MASK_BYTES : mask_end])
+        payload = unmasked(data[mask_end:end], data[mask_end - MASK_BYTES : mask_end])
         self._control.append((opcode, payload))
         return end
 
@@ -166,17 +166,6 @@ class ClientFrames:
         self._masked += len(data)
         mask = self._mask
         return unmasked(data, mask[turn:] + mask[:turn] if turn else mask)
-
-
-def unmasked(data: bytes, mask: bytes) -> bytes:
-    """Bytes without their mask of four bytes.
-
-    As one large number: this takes a nanosecond a byte, and no other library.
-    """
-    size = len(data)
-    key = (mask * (size // _MASK_BYTES + 1))[:size]
-    number = int.from_bytes(data, "little") ^ int.from_bytes(key, "little")
-    return number.to_bytes(size, "little")
 
 
 def frame_head(opcode: int, size: int) -> bytes:

@@ -14,8 +14,8 @@ from leveret.broker.protocols.websockets.frames import (
     FrameRefused,
     close_frame,
     frame_head,
-    unmasked,
 )
+from leveret.broker.protocols.websockets.masks import unmasked, unmasked_as_number
 from tests.protocol.web_socket_peer import masked_frame
 
 MASK = b"\x01\x80\xff\x10"
@@ -55,7 +55,7 @@ def test_the_rest_of_a_large_frame_is_not_kept():
 @given(st.binary(max_size=40))
 def test_masks(data):
     plain = bytes(byte ^ MASK[place % 4] for place, byte in enumerate(data))
-    assert unmasked(data, MASK) == plain
+    assert unmasked(data, MASK) == unmasked_as_number(data, MASK) == plain
 
 
 @pytest.mark.parametrize(
