@@ -14,6 +14,7 @@
 # make sim-raft   run the simulated group of a quorum queue, in the same way
 # make sim-quorum  run the simulated quorum queue with its clients, in the same way
 # make sim-retained  run the simulated copies of retained messages, in the same way
+# make sim-qos2  run the simulated QoS 2 of MQTT with crashes, in the same way
 # make sim-stream  run the simulated stream with its clients, in the same way
 # make bench  compare the broker with RabbitMQ (installs rabbitmq-server if permitted)
 
@@ -54,7 +55,7 @@ MODE ?= pause_minority
 NODES ?= 3
 QUEUES ?= mirrored
 
-.PHONY: run cluster compile test test-pure test-compiled test-interop sim sim-ring sim-raft sim-quorum sim-retained sim-stream jepsen fuzz lint format pictures bench clean
+.PHONY: run cluster compile test test-pure test-compiled test-interop sim sim-ring sim-raft sim-quorum sim-retained sim-qos2 sim-stream jepsen fuzz lint format pictures bench clean
 
 # Sources are compiled in place (setup.py), with the packages that pyproject.toml requires.
 BUILD_REQUIRES := import tomllib; \
@@ -148,6 +149,9 @@ sim-quorum: $(BIN)/.test-ready
 
 sim-retained: $(BIN)/.test-ready
 	$(BIN)/python -m tests.sim.retained_scenario --seeds $(SEEDS) --first $(FIRST)
+
+sim-qos2: $(BIN)/.test-ready
+	$(BIN)/python -m tests.sim.exactly_once_scenario --seeds $(SEEDS) --first $(FIRST)
 
 sim-stream: $(BIN)/.test-ready
 	$(BIN)/python -m tests.sim.stream_scenario --seeds $(SEEDS) --first $(FIRST) --least 1
