@@ -104,6 +104,7 @@ class RetainedMessages:
         self._waiting = Waiting()
         self._writing_count = self._written_bytes = 0
         self._is_scheduled = self._is_closed = False
+        self._rooms: list[Answer[None]] = []
         self._timer: Timer | None = None
         self._due_ms = NOT_DUE
 
@@ -141,8 +142,24 @@ class RetainedMessages:
 
     @property
     def is_behind(self) -> bool:
-        """Whether much waits to be written: publishers that await no answer should wait now."""
+        """Whether much waits to be written, here or on other nodes."""
         return self._waiting.bytes + self._written_bytes > BEHIND_BYTES
+
+    def room(self) -> Answer[None] | None:
+        """Given when publishers may go on; None if they may go on now."""
+        if not self.is_behind:
+            return None
+        room: Answer[None] = Answer()
+        self._rooms.append(room)
+        return room
+
+    def _written_so_far(self, waiting: Waiting) -> None:
+        """A transaction, and the copies of its changes, have ended."""
+        self._written_bytes -= waiting.bytes
+        if self._rooms and not self.is_behind:
+            rooms, self._rooms = self._rooms, []
+            for room in rooms:
+                room.give(None)
 
     def put(self, vhost: str, topic: str, message: RetainedMessage) -> Answer[None]:
         """Retain a message in place of the topic's last one; `find` finds it at once.
@@ -214,7 +231,7 @@ class RetainedMessages:
     ) -> None:
         self._writing_count -= 1
         if outcomes is None:
-            self._written_bytes -= waiting.bytes
+            self._written_so_far(waiting)
             assert error is not None
             logger.error("%d retained messages are not stored: %s", len(waiting.changes), error)
             _refuse(waiting.answers.values(), error)
@@ -241,7 +258,7 @@ class RetainedMessages:
         copied.when_given(lambda: self._safe(waiting, safe))
 
     def _safe(self, waiting: Waiting, answers: list[Answer[None]]) -> None:
-        self._written_bytes -= waiting.bytes
+        self._written_so_far(waiting)
         for answer in answers:
             answer.give(None)
 

@@ -40,6 +40,7 @@ from leveret.broker.sessions import publishing
 from leveret.broker.sessions.resolving import resolve
 from leveret.broker.sessions.targets import RUN_WORK, Target
 from leveret.storage.messages.message import Address, Message
+from leveret.storage.retained.retained_file import RetainedFileError
 
 MANY_MESSAGES: Final = 64
 MANY_BYTES: Final = 64 * 1024
@@ -341,6 +342,10 @@ class Publisher:
         """Keep a message for later subscribers of its topic; PUBACK waits until it is on disk."""
         session = self._session
         answer = retain(session, target.address.routing_key, message)
+        room = session.services.retained.room()
+        if room is not None:
+            # The disk is slower than the clients.
+            self._input.run(_until(room))
         confirms = session.confirms
         if answer.is_given or confirms is None or not self._qos:
             return
@@ -445,6 +450,11 @@ def retain(session: MqttSession, routing_key: str, message: Message) -> Answer[N
     return retained.put(vhost, topic, RetainedMessage(message.body, qos, properties, expires_at_ms))
 
 
+async def _until(answer: Answer[None]) -> None:
+    """Wait for an answer."""
+    await answer
+
+
 def _confirming(session: MqttSession, number: int, answer: Answer[None]) -> Callable[[], object]:
     """Confirm a retained message, or refuse it."""
 
@@ -454,7 +464,7 @@ def _confirming(session: MqttSession, number: int, answer: Answer[None]) -> Call
             return
         try:
             answer.result()
-        except RetainedLimitReached:
+        except (RetainedLimitReached, RetainedFileError):
             confirms.holder_died(answer, False)
         else:
             confirms.confirm(number, answer)

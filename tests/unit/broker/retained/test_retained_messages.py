@@ -6,6 +6,7 @@ import pytest
 
 from leveret.broker.retained.retained_message import RetainedMessage
 from leveret.broker.retained.retained_messages import (
+    BEHIND_BYTES,
     FORGET_AFTER_MS,
     RetainedLimitReached,
     RetainedMessages,
@@ -143,6 +144,17 @@ def test_a_search_waits_for_its_reader(retained: RetainedMessages) -> None:
     ready: Answer[None] = given(None)
     steps = list(retained.find("/", "#", lambda _topic, _message: ready))
     assert steps.count(ready) == 2
+
+
+def test_publishers_wait_while_much_is_to_be_written(retained: RetainedMessages) -> None:
+    copies = retained.copies = HeldCopies()
+    assert retained.room() is None
+    retained.put("/", "a", RetainedMessage(bytes(BEHIND_BYTES)))
+    rooms = [retained.room(), retained.room()]
+    assert all(room is not None and not room.is_given for room in rooms)
+    copies.answer.give(None)
+    assert all(room is not None and room.is_given for room in rooms)
+    assert retained.room() is None
 
 
 def test_nothing_is_opened_for_a_search_of_nothing(retained: RetainedMessages) -> None:
