@@ -17,6 +17,7 @@ from leveret.broker.protocols.mqtt.properties import (
     read_properties,
     read_variable,
 )
+from tests.patience import PATIENCE_SECONDS
 from tests.protocol.socketless import Socket
 
 TURNS = 12
@@ -104,6 +105,9 @@ class MqttPeer:
     async def answer(self, kind):
         """The next packet of this kind; the others are kept for `packets`."""
         found = await self.packets()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while kind not in [one.kind for one in found]:
+                found += await self.packets()
         place = next(place for place, one in enumerate(found) if one.kind == kind)
         one = found.pop(place)
         self._kept = found

@@ -128,3 +128,19 @@ async def test_unsubscribing_ends_deliveries(node):
     client.publish("a", b"no")
     client.publish("b", b"yes")
     assert [one.payload for one in await client.delivered()] == [b"yes"]
+
+
+async def test_very_many_filters_in_one_packet(node):
+    client = await node.connect().connected("client", clean=False)
+    filters = [f"many/{number}" for number in range(2000)]
+    assert await client.subscribe(*filters, qos=1) == [1] * 2000
+    client.publish("many/1999", b"m", qos=1)
+    assert len(await client.delivered()) == 1
+    client.lose()
+    again = await node.connect().connected("client", level=5, clean=False)
+    assert await again.unsubscribe(*filters[:1999]) == [0] * 1999
+    for topic in ("many/0", "many/1999"):
+        again.publish(topic, b"after", qos=1)
+    assert [one.topic for one in await again.delivered() if one.payload == b"after"] == [
+        "many/1999"
+    ]

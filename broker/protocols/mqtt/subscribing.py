@@ -14,7 +14,7 @@ import logging
 from typing import Final
 
 from leveret.broker.amqp.errors import ChannelFault, Fault
-from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.field_table import Table, encode_table
 from leveret.broker.protocols.mqtt import codes
 from leveret.broker.protocols.mqtt.consumer import MqttConsumer
 from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
@@ -34,12 +34,15 @@ from leveret.broker.protocols.mqtt.subscriptions import (
 )
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_kind import QUORUM, TYPE_ARGUMENT
+from leveret.broker.runtime.names import QUEUE
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.sessions.access import find_queue
 from leveret.broker.sessions.consuming import ConsumerProperties, cancel, consume
 from leveret.broker.sessions.declaring_bindings import bind_queue, unbind_queue
 from leveret.broker.sessions.declaring_queues import QueueProperties, declare_queue
 
+FILTER_WORK: Final = 400
+"""The work of a filter, in the units of broker/runtime/turns.py: a declaration of a binding."""
 PERMANENT_S: Final = 0xFFFFFFFF
 """The session expiry interval of a session that never ends."""
 logger = logging.getLogger("leveret.connection")
@@ -108,9 +111,11 @@ class SessionQueues:
         session = self._session
         granted: list[int] = []
         added: list[tuple[Filter, bool]] = []
+        written: list[Answer[None]] = []
         for one in packet.filters:
+            await _give_way(session)
             try:
-                is_new = await self._subscribe(one, packet.identifier)
+                is_new = await self._subscribe(one, packet.identifier, written)
             except InvalidSharedFilter as invalid:
                 logger.error("%s: '%s' is no shared filter", session.connection.name, invalid)
                 code = codes.TOPIC_FILTER_INVALID
@@ -125,10 +130,19 @@ class SessionQueues:
                 break
             granted.append(min(one.qos, 1))
             added.append((one, is_new))
+        self._forget_wanted()
+        # All together take one or two syncs.
+        for answer in written:
+            await answer
         return granted, added
 
-    async def _subscribe(self, wanted: Filter, identifier: int) -> bool:
-        """Subscribe to one filter; returns whether it is new."""
+    async def _subscribe(
+        self, wanted: Filter, identifier: int, written: list[Answer[None]]
+    ) -> bool:
+        """Subscribe to one filter; returns whether it is new.
+
+        written: gets answers that are given when the changes are on disk.
+        """
         session = self._session
         qos = min(wanted.qos, 1)
         subscription = Subscription(qos, wanted.options & OPTIONS if session.is_level_5 else 0,
@@ -140,12 +154,10 @@ class SessionQueues:
         await self._declare(qos)
         arguments = self._arguments(key, subscription)
         name = session.queue_names[qos]
-        bound = await bind_queue(session, name, self._exchange, key, arguments)
+        written.append(await bind_queue(session, name, self._exchange, key, arguments))
         session.subscriptions.add(key, subscription)
         if former is not None and former != subscription:
-            await self._unbind(key, former)
-        self._forget_wanted()
-        await bound
+            await self._unbind(key, former, written)
         await self._consume(qos)
         await self._share(wanted.topic_filter, subscription)
         return former is None
@@ -225,7 +237,9 @@ class SessionQueues:
         """Unsubscribe from filters; returns a code for each."""
         session = self._session
         results: list[int] = []
+        written: list[Answer[None]] = []
         for topic_filter in filters:
+            await _give_way(session)
             key = session.topics.binding_key(topic_filter)
             former = session.subscriptions.remove(key)
             if former is None:
@@ -235,7 +249,7 @@ class SessionQueues:
                 shared = self._read_shared(topic_filter)
                 if shared is not None:
                     await cancel(session, shared.queue)
-                await self._unbind(key, former)
+                await self._unbind(key, former, written)
             except Fault as fault:
                 logger.error(
                     "%s: a filter is not removed: %s", session.connection.name, fault.explanation
@@ -244,23 +258,27 @@ class SessionQueues:
             else:
                 results.append(codes.SUCCESS)
         self._forget_wanted()
+        for answer in written:
+            await answer
         return results
 
-    async def _unbind(self, key: str, former: Subscription) -> None:
+    async def _unbind(self, key: str, former: Subscription, written: list[Answer[None]]) -> None:
         session = self._session
         name = session.queue_names[former.qos]
         queue = session.vhost.queues.get(name)
         if queue is None:
             return
         # A session may have bindings of another version of the protocol.
-        for binding in tuple(queue.bindings.values()):
-            if (
-                binding.source.name == self._exchange
-                and binding.routing_key == key
-                and read_binding(former.qos, binding.arguments) == former
-            ):
-                unbound = await unbind_queue(session, name, self._exchange, key, binding.arguments)
-                await unbound
+        for arguments in ({}, binding_arguments(key, former)):
+            place = (self._exchange, QUEUE, name, key, encode_table(arguments))
+            if place in queue.bindings:
+                written.append(await unbind_queue(session, name, self._exchange, key, arguments))
+
+
+async def _give_way(session: MqttSession) -> None:
+    """A packet may have very many filters: continue in a later turn if this one is over."""
+    session.vhost.turns.work_left -= FILTER_WORK
+    await session.vhost.turns.give_way()
 
 
 def _is_told(_tag: str) -> None:

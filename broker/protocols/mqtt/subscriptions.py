@@ -50,34 +50,36 @@ PLAIN: Final = Wanted(False, b"")
 class Subscriptions:
     """The subscriptions of one session.
 
-    by_key: by binding keys. has_options: some have an identifier, or the retain flag kept.
-    no_local_count: those that do not want the client's own messages.
+    by_key: by binding keys. no_local_count: those that do not want the client's own messages.
     """
 
-    __slots__ = ("_trie", "_wanted", "by_key", "has_options", "no_local_count")
+    __slots__ = ("_options_count", "_trie", "_wanted", "by_key", "no_local_count")
 
     def __init__(self) -> None:
         self.by_key: dict[str, Subscription] = {}
-        self.has_options = False
+        self._options_count = 0
         self.no_local_count = 0
         self._trie: TopicTrie | None = None
         self._wanted: dict[tuple[str, int], Wanted] = {}
 
     def add(self, key: str, subscription: Subscription) -> None:
         """Add a subscription, or replace the one with this binding key."""
+        self.remove(key)
         self.by_key[key] = subscription
-        self._changed()
+        self._count(subscription, 1)
 
     def remove(self, key: str) -> Subscription | None:
         """Remove a subscription; returns it."""
         removed = self.by_key.pop(key, None)
-        self._changed()
+        if removed is not None:
+            self._count(removed, -1)
         return removed
 
-    def _changed(self) -> None:
-        every = self.by_key.values()
-        self.has_options = any(_has_options(one) for one in every)
-        self.no_local_count = sum(bool(one.options & NO_LOCAL) for one in every)
+    def _count(self, subscription: Subscription, count: int) -> None:
+        if _has_options(subscription):
+            self._options_count += count
+        if subscription.options & NO_LOCAL:
+            self.no_local_count += count
         self._trie = None
         self._wanted.clear()
 
@@ -93,7 +95,7 @@ class Subscriptions:
 
     def wanted(self, routing_key: str, qos: int) -> Wanted:
         """What the matching filters of a queue ask for."""
-        if not self.has_options:
+        if not self._options_count:
             return PLAIN
         wanted = self._wanted.get((routing_key, qos))
         if wanted is None:
