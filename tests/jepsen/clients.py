@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import aiormq
@@ -26,6 +26,18 @@ LARGE_BYTES, LARGE_SHARE = 20_000, 0.02
 REST_SHARE, REST_SECONDS = 0.002, 4.0
 DRAINED_SECONDS, QUIET_LOOKS = 1.0, 3
 """Figures of queues may be those of the look before."""
+
+
+@contextlib.contextmanager
+def until_lost() -> Iterator[None]:
+    """Ends when the connection is lost. To what waits then, aiormq gives a bare Exception."""
+    try:
+        yield
+    except LOST:
+        return
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
 
 
 class Clients:
@@ -87,7 +99,7 @@ class Clients:
     async def _publish_on(self, node: str, queue: str) -> None:
         names = map(f"{node}>{queue}#{{}}".format, count(1))
         while self._is_publishing:
-            with contextlib.suppress(*LOST):
+            with until_lost():
                 connection = await aiormq.connect(self._urls[node])
                 try:
                     await self._publish(connection, node, queue, names)
@@ -126,7 +138,7 @@ class Clients:
 
     async def _consume_on(self, node: str, queue: str) -> None:
         while True:
-            with contextlib.suppress(*LOST):
+            with until_lost():
                 connection = await aiormq.connect(self._urls[node])
                 try:
                     await self._consume(connection, queue)
