@@ -1,0 +1,44 @@
+"""The offsets of traced messages: known if a chunk has just the commands of one client."""
+
+from leveret.cluster.streams.client.commands import JoinStream, PublishEntries
+from leveret.cluster.streams.client.placed_messages import report_places
+from leveret.cluster.streams.machine.effects import Applied
+
+
+class Placed:
+    """A tracer. found: offsets by the numbers of messages."""
+
+    def __init__(self):
+        self.found = {}
+
+    def messages_placed(self, stream, numbers, offset):
+        self.found |= {number: place for place, number in enumerate(numbers, offset)}
+
+
+def publish(count, *traced):
+    """A command with so many messages, of which these are traced: a place, and numbers."""
+    command = PublishEntries(b"", None)
+    command.message_count = count
+    command.traced += traced
+    return command
+
+
+def places(applied, *commands):
+    tracer = Placed()
+    report_places(tracer, "s", applied, commands)
+    return tracer.found
+
+
+def test_messages_of_several_commands():
+    commands = JoinStream("one"), publish(5, (0, [11, 12]), (3, [13])), publish(2, (1, [14]))
+    assert places(Applied(1, 3, next_offset=107, messages=7), *commands) == {
+        11: 100, 12: 101, 13: 103, 14: 106,
+    }  # fmt: skip
+
+
+def test_a_chunk_that_clients_share():
+    assert places(Applied(1, 3, next_offset=107, messages=7), publish(5, (0, [11]))) == {}
+
+
+def test_commands_that_were_stored_under_an_earlier_leader():
+    assert places(Applied(1, 3), publish(5, (0, [11]))) == {}
