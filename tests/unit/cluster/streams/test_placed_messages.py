@@ -16,7 +16,7 @@ class Placed:
 
 
 def publish(count, *traced):
-    """A command with so many messages, of which these are traced: a place, and numbers."""
+    """A command with `count` messages. traced: pairs of a place and of the numbers from there."""
     command = PublishEntries(b"", None)
     command.message_count = count
     command.traced += traced
