@@ -121,8 +121,9 @@ def build(checkout, out, *options, **environment):
 
 @pytest.fixture(scope="module")
 def wheel(checkout, tmp_path_factory):
-    """The wheel, built from the checkout."""
-    [path] = build(checkout, tmp_path_factory.mktemp("wheel"), "--wheel")
+    """The wheel in pure Python, built from the checkout as on a machine without a compiler."""
+    without = {"CC": "/nonexistent/cc", "PATH": "/nonexistent", "LEVERET_BUILD": ""}
+    [path] = build(checkout, tmp_path_factory.mktemp("wheel"), "--wheel", **without)
     return path
 
 
@@ -197,7 +198,7 @@ def test_a_source_distribution_makes_the_same_wheel(checkout, wheel, tmp_path):
 # Both builds
 
 
-def test_the_wheel_in_pure_python_is_for_all_platforms(wheel, installed, tmp_path):
+def test_the_wheel_of_a_machine_without_a_compiler_is_for_all_platforms(wheel, installed, tmp_path):
     assert wheel.name.endswith("-py3-none-any.whl")
     assert not [name for name in packed_files(wheel) if name.endswith(".so")]
     assert build_of(installed, tmp_path) == compiled.PURE
@@ -226,12 +227,6 @@ def test_the_wheel_has_the_rabbitmqadmin_that_a_node_serves(installed, tmp_path)
     run(installed / "python", "-c", code, cwd=tmp_path)
     shown = run(installed / "python", "-I", "-S", "served", "help", "subcommands", cwd=tmp_path)
     assert "list queues" in shown
-
-
-def test_a_machine_without_a_compiler_builds_the_wheel_in_pure_python(checkout, tmp_path):
-    without = {"CC": "/nonexistent/cc", "PATH": "/nonexistent", "LEVERET_BUILD": ""}
-    [path] = build(checkout, tmp_path / "out", "--wheel", **without)
-    assert path.name.endswith("-py3-none-any.whl")
 
 
 @pytest.mark.parametrize(
