@@ -9,6 +9,7 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, w
 from mypy_extensions import i32, i64, u8
 
 from leveret.broker.amqp.table_scan import UNSIGNED, field_end
+from leveret.broker.amqp10.short_copies import copy_part
 from leveret.broker.amqp10.type_codes import (
     BINARY8,
     BOOLEAN,
@@ -85,7 +86,7 @@ def write_field(writer: BytesWriter, raw: bytes, at: i64, is_4: bool, depth: i64
     size: i64 = _FIXED_SIZES[letter]
     if size:
         writer.append(_FIXED_CODES[letter])
-        writer.write(raw[at : at + size])
+        copy_part(writer, raw, at, at + size)
         return at + size
     return _write_rare_field(writer, raw, at, letter, is_4, depth)
 
@@ -130,7 +131,7 @@ def _write_compound(
         if letter == _F:
             value_at: i64 = at + 1 + raw[at]
             writer.append(SYMBOL8)
-            writer.write(raw[at:value_at])
+            copy_part(writer, raw, at, value_at)
             at = value_at
             count += 1
         at = write_field(writer, raw, at, is_4, depth + 1)
@@ -158,10 +159,10 @@ def _write_sized(writer: BytesWriter, raw: bytes, code: int, at: i64, end: i64) 
     """Write the long string from `at`, its size, to `end`. code: of the short form."""
     if end - at - 4 <= _SHORT_MAX:
         writer.append(code)
-        writer.write(raw[at + 3 : end])
+        copy_part(writer, raw, at + 3, end)
     else:
         writer.append(code + TO_LARGE)
-        writer.write(raw[at:end])
+        copy_part(writer, raw, at, end)
 
 
 def _write_signed(
@@ -173,7 +174,7 @@ def _write_signed(
         writer.append(raw[end - 1])
     else:
         writer.append(large)
-        writer.write(raw[at:end])
+        copy_part(writer, raw, at, end)
 
 
 def write_uint(writer: BytesWriter, number: i64) -> None:

@@ -56,6 +56,7 @@ from leveret.broker.amqp.properties import (
 )
 from leveret.broker.amqp.table_scan import field_end
 from leveret.broker.amqp10.fields_to_values import end_compound, write_field, write_time, write_uint
+from leveret.broker.amqp10.short_copies import copy_part, copy_short
 from leveret.broker.amqp10.type_codes import (
     BINARY8,
     FALSE,
@@ -237,7 +238,7 @@ class SectionsWriter:
             count += 2
         if flags & EXPIRATION:
             writer.write(_X_EXPIRATION)
-            _copy_short(writer, raw, self._expiration)
+            copy_short(writer, raw, self._expiration)
             count += 2
         end_compound(writer, start + 3, count)
 
@@ -248,7 +249,7 @@ class SectionsWriter:
         count: i64 = 4
         if flags & TYPE:
             writer.write(_X_TYPE)
-            _copy_short(writer, raw, self._type)
+            copy_short(writer, raw, self._type)
             count += 2
         if flags & HEADERS:
             count += self._write_header_annotations(writer, raw)
@@ -268,7 +269,7 @@ class SectionsWriter:
                     continue
                 self._note_filter_value(raw, at, value_at)
                 writer.append(SYMBOL8)
-                writer.write(raw[at:value_at])
+                copy_part(writer, raw, at, value_at)
                 at = write_field(writer, raw, value_at, True, 0)
                 count += 2
             elif raw[at] == 2 and raw[at + 1] == raw[at + 2] == _C and raw[value_at] == _A:
@@ -336,11 +337,11 @@ class SectionsWriter:
         if not is_4:
             if flags & TYPE:
                 writer.write(_TYPE_PROPERTY)
-                _copy_short(writer, raw, self._type)
+                copy_short(writer, raw, self._type)
                 count += 2
             if flags & APP_ID:
                 writer.write(_APP_ID_PROPERTY)
-                _copy_short(writer, raw, self._app_id)
+                copy_short(writer, raw, self._app_id)
                 count += 2
         if flags & HEADERS:
             count += self._write_headers(writer, raw)
@@ -365,7 +366,7 @@ class SectionsWriter:
                 at = field_end(raw, value_at)
                 continue
             writer.append(STRING8)
-            writer.write(raw[at:value_at])
+            copy_part(writer, raw, at, value_at)
             at = write_field(writer, raw, value_at, is_4, 0)
             count += 2
         return count
@@ -405,9 +406,4 @@ def _write_short(writer: BytesWriter, raw: bytes, code: int, at: i64) -> None:
         writer.append(NULL)
     else:
         writer.append(code)
-        writer.write(raw[at : at + 1 + raw[at]])
-
-
-def _copy_short(writer: BytesWriter, raw: bytes, at: i64) -> None:
-    """Write the short string at `at`, whose code is written."""
-    writer.write(raw[at : at + 1 + raw[at]])
+        copy_short(writer, raw, at)

@@ -30,14 +30,17 @@ from leveret.broker.amqp.properties import (
     EXPIRATION,
     HEADERS,
     MESSAGE_ID,
+    PERSISTENT,
     PRIORITY,
     REPLY_TO,
     TIMESTAMP,
+    TRANSIENT,
     TYPE,
     USER_ID,
 )
 from leveret.broker.amqp.table_scan import UNSIGNED
 from leveret.broker.amqp10.annotations import OFFSET_NAME, TYPE_NAME, Annotations, read_annotations
+from leveret.broker.amqp10.short_copies import copy_part, copy_short
 from leveret.broker.amqp10.type_codes import (
     BINARY8,
     BINARY32,
@@ -62,8 +65,8 @@ from leveret.broker.amqp10.values_to_fields import OTHER, write_field
 
 KEPT_MAX: Final = 1024
 """How many different annotations are kept. Above it, all of them are dropped."""
-HEADER_DURABLE: Final = 2
-HEADER_TRANSIENT: Final = 1
+UNKNOWN_KIND: Final = -1
+"""The properties may need care, or have an expiration."""
 
 _HEADER: Final = 0x70
 _ANNOTATIONS: Final = 0x72
@@ -76,6 +79,8 @@ _PROPERTIES_MAX: Final = 13
 
 _OFFSET_FIELD: Final = b"\x0fx-stream-offsetl"
 _APP_ID_NAME: Final = b"\x0ex-basic-app-id"
+_B: Final = ord("B")
+_C: Final = ord("C")
 _x: Final = ord("x")
 _DASH: Final = ord("-")
 _WITHOUT: Final = Annotations()
@@ -85,13 +90,33 @@ class SectionsReader:
     """Reads messages, one after the other. is_4: as RabbitMQ 4.0 does.
 
     annotations: of the last message. body_at: where its body begins in the bytes that were read.
+    kind: of its properties (`properties.scan`); UNKNOWN_KIND if they have to be scanned.
     """
 
     __slots__ = (
-        "_app_id", "_application_end", "_application_properties", "_content_encoding",
-        "_content_type", "_correlation_id", "_count", "_created", "_header_mode",
-        "_header_priority", "_header_ttl", "_is_4", "_kept", "_last_annotations", "_last_bytes",
-        "_message_id", "_reply_to", "_type", "_user_id", "annotations", "body_at",
+        "_app_id",
+        "_application_end",
+        "_application_properties",
+        "_content_encoding",
+        "_content_type",
+        "_correlation_id",
+        "_count",
+        "_created",
+        "_has_plain_names",
+        "_header_mode",
+        "_header_priority",
+        "_header_ttl",
+        "_is_4",
+        "_kept",
+        "_last_annotations",
+        "_last_bytes",
+        "_message_id",
+        "_reply_to",
+        "_type",
+        "_user_id",
+        "annotations",
+        "body_at",
+        "kind",
     )  # fmt: skip
 
     def __init__(self, is_4: bool) -> None:
@@ -101,6 +126,8 @@ class SectionsReader:
         self._last_annotations = _WITHOUT
         self.annotations = _WITHOUT
         self.body_at: i64 = 0
+        self.kind: i64 = UNKNOWN_KIND
+        self._has_plain_names = True
         self._header_mode: i64 = -1
         self._header_priority: i64 = -1
         self._header_ttl: i64 = -1
@@ -136,7 +163,7 @@ class SectionsReader:
             form: i64 = data[at]
             if form == EMPTY_LIST:
                 if code == _HEADER:
-                    self._header_mode = HEADER_TRANSIENT
+                    self._header_mode = TRANSIENT
                 at += 1
                 continue
             if form in (LIST8, MAP8):
@@ -199,14 +226,14 @@ class SectionsReader:
         """Take durable, priority and ttl. The other two fields are those that RabbitMQ writes."""
         if count > _HEADER_MAX:
             return False
-        self._header_mode = HEADER_TRANSIENT
+        self._header_mode = TRANSIENT
         place: i64 = 0
         while place < count:
             code: i64 = data[at]
             at += 1
             if code == TRUE and place in (0, 3):
                 if place == 0:
-                    self._header_mode = HEADER_DURABLE
+                    self._header_mode = PERSISTENT
             elif code == UBYTE and place == 1:
                 self._header_priority = data[at]
                 at += 1
@@ -298,13 +325,14 @@ class SectionsReader:
         """
         flags: i64 = HEADERS
         annotations = self.annotations
+        self._has_plain_names = not annotations.fields
         writer.write(b"\0\0")
         if self._content_type:
             flags |= CONTENT_TYPE
-            _copy_short(writer, data, self._content_type)
+            copy_short(writer, data, self._content_type)
         if self._content_encoding:
             flags |= CONTENT_ENCODING
-            _copy_short(writer, data, self._content_encoding)
+            copy_short(writer, data, self._content_encoding)
         size_at: i64 = len(writer)
         write_i32_be(writer, 0)
         writer.write(annotations.fields)
@@ -321,6 +349,8 @@ class SectionsReader:
         flags |= self._write_texts(writer, data, annotations)
         writer[0] = u8(flags >> 8)
         writer[1] = u8(flags & 0xFF)
+        if flags & (REPLY_TO | EXPIRATION | USER_ID) or not self._has_plain_names:
+            self.kind = UNKNOWN_KIND
         return True
 
     def _write_numbers(self, writer: BytesWriter, annotations: Annotations) -> i64:
@@ -329,7 +359,7 @@ class SectionsReader:
         if self._header_mode >= 0:
             mode = self._header_mode
         elif mode < 0 and self._is_4:
-            mode = HEADER_DURABLE
+            mode = PERSISTENT
         if mode >= 0:
             flags = DELIVERY_MODE
             writer.append(u8(mode))
@@ -339,16 +369,19 @@ class SectionsReader:
         if priority >= 0:
             flags |= PRIORITY
             writer.append(u8(priority))
+        is_known = -1 <= mode <= PERSISTENT and mode != 0
+        kind: i64 = priority + 1 << 8 | (mode if mode > 0 else TRANSIENT)
+        self.kind = kind if is_known else UNKNOWN_KIND
         return flags
 
     def _write_texts(self, writer: BytesWriter, data: bytes, annotations: Annotations) -> i64:
         flags: i64 = 0
         if self._correlation_id:
             flags = CORRELATION_ID
-            _copy_short(writer, data, self._correlation_id)
+            copy_short(writer, data, self._correlation_id)
         if self._reply_to:
             flags |= REPLY_TO
-            _copy_short(writer, data, self._reply_to)
+            copy_short(writer, data, self._reply_to)
         if self._header_ttl >= 0:
             flags |= EXPIRATION
             digits = str(self._header_ttl).encode()
@@ -359,22 +392,22 @@ class SectionsReader:
             writer.write(annotations.expiration)
         if self._message_id:
             flags |= MESSAGE_ID
-            _copy_short(writer, data, self._message_id)
+            copy_short(writer, data, self._message_id)
         if self._created:
             flags |= TIMESTAMP
             write_i64_be(writer, read_i64_be(data, self._created) // 1000)
         if self._type:
             flags |= TYPE
-            _copy_short(writer, data, self._type)
+            copy_short(writer, data, self._type)
         elif annotations.kind:
             flags |= TYPE
             writer.write(annotations.kind)
         if self._user_id:
             flags |= USER_ID
-            _copy_short(writer, data, self._user_id)
+            copy_short(writer, data, self._user_id)
         if self._app_id:
             flags |= APP_ID
-            _copy_short(writer, data, self._app_id)
+            copy_short(writer, data, self._app_id)
         return flags
 
     def _write_headers(self, writer: BytesWriter, data: bytes) -> bool:
@@ -388,8 +421,10 @@ class SectionsReader:
                 return False
             name_at = at + 1
             at = name_at + 1 + data[name_at]
-            if data[name_at + 1] == _x and data[name_at + 2] == _DASH:
+            first: i64 = data[name_at + 1]
+            if first == _x and data[name_at + 2] == _DASH:
                 name = data[name_at:at]
+                self._has_plain_names = False
                 if data[at] == STRING8:
                     if name == TYPE_NAME:
                         self._type = at + 1
@@ -409,7 +444,9 @@ class SectionsReader:
                     continue
                 writer.write(name)
             else:
-                writer.write(data[name_at:at])
+                if first in (_B, _C):
+                    self._has_plain_names = False
+                copy_part(writer, data, name_at, at)
             at = write_field(writer, data, at, is_4)
             if at == OTHER:
                 return False
@@ -423,8 +460,3 @@ def _is_plain_header_value(code: i64, place: i64) -> bool:
     if code == FALSE:
         return place in (0, 3)
     return code == ZERO_UINT and place == 4
-
-
-def _copy_short(writer: BytesWriter, data: bytes, at: i64) -> None:
-    """Write the short string at `at`."""
-    writer.write(data[at : at + 1 + data[at]])

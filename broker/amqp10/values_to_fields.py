@@ -5,6 +5,7 @@ from typing import Final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64, u8
 
+from leveret.broker.amqp10.short_copies import copy_part
 from leveret.broker.amqp10.type_codes import (
     BINARY8,
     BINARY32,
@@ -70,7 +71,7 @@ def write_field(writer: BytesWriter, data: bytes, at: i64, is_4: bool) -> i64:
         writer.append(_S if is_4 or code != BINARY8 else _x)
         writer.write(b"\0\0\0")
         end: i64 = at + 1 + data[at]
-        writer.write(data[at:end])
+        copy_part(writer, data, at, end)
         return end
     if code == SMALL_INT:
         writer.append(_I)
@@ -80,7 +81,7 @@ def write_field(writer: BytesWriter, data: bytes, at: i64, is_4: bool) -> i64:
     if letter:
         end = at + _FIXED_SIZES[code]
         writer.append(u8(letter))
-        writer.write(data[at:end])
+        copy_part(writer, data, at, end)
         return end
     return _write_rare_field(writer, data, at, code, is_4)
 
@@ -99,7 +100,7 @@ def _write_rare_field(writer: BytesWriter, data: bytes, at: i64, code: i64, is_4
         if end < at or end > len(data):
             return OTHER
         writer.append(_S if is_4 or code != BINARY32 else _x)
-        writer.write(data[at:end])
+        copy_part(writer, data, at, end)
         return end
     if code in (SMALL_UINT, ZERO_UINT):
         writer.append(_i)

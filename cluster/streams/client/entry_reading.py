@@ -23,7 +23,7 @@ from leveret.broker.amqp.content_header import ContentHeader, header_with
 from leveret.broker.amqp.properties import Properties, scan
 from leveret.broker.amqp10.conversion import ConversionRules, to_amqp091
 from leveret.broker.amqp10.sections import read_message
-from leveret.broker.amqp10.sections_to_properties import SectionsReader
+from leveret.broker.amqp10.sections_to_properties import UNKNOWN_KIND, SectionsReader
 from leveret.broker.amqp10.values import Amqp10Error
 from leveret.broker.queues.contract.offset_specification import OFFSET_ARGUMENT
 from leveret.storage.messages.addresses import Addresses
@@ -72,7 +72,10 @@ class StoredMessageReader:
             writer.truncate(0)
             if sections.read(data, at, end) and sections.write_properties(writer, data, offset):
                 raw = writer.getvalue()
-                header = ContentHeader(raw, scan(raw), (), False, raw)
+                kind = sections.kind
+                if kind == UNKNOWN_KIND:
+                    kind = scan(raw)
+                header = ContentHeader(raw, kind, (), False, raw)
                 return Message(self._found_address(), header, data[sections.body_at : end])
         except IndexError:
             # A value is cut off.

@@ -16,11 +16,11 @@ from librt.strings import BytesWriter
 
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.field_table import FieldTableError
-from leveret.broker.amqp.properties import decode_properties, encode_properties
+from leveret.broker.amqp.properties import decode_properties, encode_properties, scan
 from leveret.broker.amqp10.conversion import ConversionRules, to_amqp091
 from leveret.broker.amqp10.properties_to_sections import SectionsWriter, address_annotations
 from leveret.broker.amqp10.sections import data_section, read_message
-from leveret.broker.amqp10.sections_to_properties import SectionsReader
+from leveret.broker.amqp10.sections_to_properties import UNKNOWN_KIND, SectionsReader
 from leveret.broker.amqp10.values import Amqp10Error
 
 RECORDED = json.loads(Path(__file__).with_name("recorded_entries.json").read_text())
@@ -50,7 +50,9 @@ def read_plainly(entry, is_4, reader=None, offset=0):
         return None
     if not reader.write_properties(writer, entry, offset):
         return None
-    return decode_properties(writer.getvalue()), entry[reader.body_at :]
+    raw = writer.getvalue()
+    assert reader.kind in (scan(raw), UNKNOWN_KIND)
+    return decode_properties(raw), entry[reader.body_at :]
 
 
 def read_decoded(entry, is_4):
