@@ -34,6 +34,8 @@ BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
 """A batch that claims to be larger is left out: a client may lie about it."""
 DELIVERY_BYTES_MAX: Final = 512 * 1024
 """About the most bytes that are given to one consumer at a time."""
+DECODED_MAX: Final = 64
+"""The most messages that have to be decoded which are given at a time: they bound a turn."""
 _SIZE = Struct(">I")
 _BATCH = Struct(">BHII")
 _IS_BATCH: Final = 0x80
@@ -50,11 +52,12 @@ logger = logging.getLogger("leveret.cluster")
 class StoredMessageReader:
     """Decodes messages for the consumers of one stream. addresses: shared by a node's messages.
 
-    stream: its name.
+    stream: its name. decoded: how many messages had to be decoded since it was made.
     """
 
     __slots__ = (
         "_address", "_addresses", "_annotations", "_own_address", "_rules", "_sections", "_stream",
+        "decoded",
     )  # fmt: skip
 
     def __init__(self, stream: str, addresses: Addresses, rules: ConversionRules) -> None:
@@ -64,6 +67,7 @@ class StoredMessageReader:
         self._sections = SectionsReader(rules.is_4)
         self._own_address = self._address = addresses.find(encode_address("", stream))
         self._annotations = self._sections.annotations
+        self.decoded: i64 = 0
 
     def message(self, data: bytes, at: i64, end: i64, offset: i64) -> Message:
         """The message whose sections are from `at` to `end`."""
@@ -95,6 +99,7 @@ class StoredMessageReader:
 
     def _decoded(self, data: bytes, offset: int) -> Message:
         """A message of any form."""
+        self.decoded += 1
         try:
             message = read_message(data)
             converted = to_amqp091(message, self._rules)
@@ -146,9 +151,10 @@ class ChunkEntries:
         entries: list[Entry] = []
         chunk, reader = self._chunk, self._reader
         octets: i64 = 0
+        decoded_end: i64 = reader.decoded + DECODED_MAX
         first, offset = self._first, self.next_offset
         at: i64 = self._at
-        while len(entries) < count and octets < DELIVERY_BYTES_MAX:
+        while len(entries) < count and octets < DELIVERY_BYTES_MAX and reader.decoded < decoded_end:
             if self._left:
                 data = self._left.pop()
                 begin: i64 = 0

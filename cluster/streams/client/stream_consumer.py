@@ -25,7 +25,9 @@ from leveret.storage.messages.message import Entry
 MESSAGES_AT_ONCE: Final = 512
 """How many messages are given to a consumer at a time at most."""
 MESSAGE_WORK: Final = 8
-"""The work of a message that is decoded and delivered (broker/runtime/turns.py)."""
+"""The work of a message that is converted and delivered (broker/runtime/turns.py)."""
+DECODED_WORK: Final = 200
+"""The work that is added for a message that has to be decoded."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -109,8 +111,10 @@ class StreamConsumer:
                     self._stream.entry_reader, chunks[0], self._first
                 )
             count = min(room, MESSAGES_AT_ONCE)
-            turns.work_left -= MESSAGE_WORK * count
+            decoded = self._stream.entry_reader.decoded
             self._give(chunk, count)
+            decoded = self._stream.entry_reader.decoded - decoded
+            turns.work_left -= MESSAGE_WORK * count + DECODED_WORK * decoded
             if turns.work_left <= 0:
                 self._stream.hand_over_later(self)
                 return

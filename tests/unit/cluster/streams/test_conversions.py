@@ -3,8 +3,16 @@
 import pytest
 
 from leveret.broker.amqp.content_header import header_with
+from leveret.broker.amqp10.conversion import ConversionRules
 from leveret.broker.queues.contract.offset_specification import FIRST
 from leveret.broker.queues.contract.stream import StreamEntries
+from leveret.cluster.streams.client.entry_reading import (
+    DECODED_MAX,
+    ChunkEntries,
+    StoredMessageReader,
+)
+from leveret.storage.messages.addresses import Addresses
+from leveret.storage.stream_log.chunks import USER, encode_chunk
 from tests.fakes.stream_group import StreamUse
 from tests.unit.broker.queues.fakes import FakeConsumer
 
@@ -60,3 +68,14 @@ def test_what_stream_clients_store_is_addressed_to_the_stream(tmp_path, message,
     assert read.message.address.routing_key == use.queue.name
     is_persistent = read.message.header.properties.get("delivery_mode") == 2
     assert is_persistent == (message.endswith(b"body") and not is_as_3)
+
+
+def test_messages_that_have_to_be_decoded_are_given_in_small_parts():
+    """They take longer than others, and a turn is bounded."""
+    with_uuid = b"\0\x53\x73\xc0\x12\x01\x98" + bytes(16) + b"\0\x53\x75\xa0\x01a"
+    plain = b"\0\x53\x75\xa0\x01a"
+    reader = StoredMessageReader("s", Addresses(), ConversionRules(is_4=True))
+    for message, sizes in ((with_uuid, [DECODED_MAX, 36, 0]), (plain, [100, 0])):
+        entries = [len(message).to_bytes(4, "big") + message] * 100
+        chunk = ChunkEntries(reader, encode_chunk(USER, 0, 1, 0, 100, 100, entries, b"", b""), 0)
+        assert [len(chunk.take(512)) for _ in sizes] == sizes
