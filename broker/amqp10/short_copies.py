@@ -1,7 +1,7 @@
 """Copies short parts of bytes to a writer. Pure.
 
-A slice is an object: to make and free it costs 280 instructions, which is most of the work of a
-value. Eight bytes at a time, twenty bytes cost a third of that.
+A slice is an object: to make and to free it is most of the work of a value. Eight bytes at a time
+need none.
 """
 
 from typing import Final
