@@ -14,6 +14,12 @@ NOTED_SECONDS = 0.1
 """An event is noted up to this much later than what it leads to can be seen."""
 
 
+WHOLE = "all are there"
+"""The event that ends a fault."""
+SETTLED_SECONDS = 3.0
+"""After so long without a fault all nodes know the leaders, and these know all clients."""
+
+
 class Event(NamedTuple):
     """Something was done to nodes. spared: the nodes whose clients should be served after it."""
 
@@ -139,3 +145,12 @@ class Account:
             if start_s < event.at_s < end_s:
                 spared &= event.spared
         return spared
+
+
+def is_peace(events: list[Event], at_s: float) -> bool:
+    """Whether nothing has happened to the nodes since all were there for a while."""
+    before = [one for one in events if one.at_s <= at_s]
+    if not before:
+        return True
+    last = before[-1]
+    return last.what == WHOLE and at_s - last.at_s > SETTLED_SECONDS

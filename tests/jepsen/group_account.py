@@ -8,13 +8,8 @@ network is whole, but not for longer, and no second one becomes active in peace.
 
 import time
 
-from tests.jepsen.account import Event
+from tests.jepsen.account import is_peace
 from tests.jepsen.stream_account import StreamAccount
-
-WHOLE = "all are there"
-"""The event that ends a fault."""
-SETTLED_SECONDS = 3.0
-"""After so long without a fault the leader knows all members."""
 
 
 class GroupAccount:
@@ -55,12 +50,3 @@ class GroupAccount:
 
     def _wrong(self, what: str) -> None:
         self._account.wrong.append(f"the group of {self._queue}: {what}")
-
-
-def is_peace(events: list[Event], at_s: float) -> bool:
-    """Whether nothing has happened to the nodes since all were there for a while."""
-    before = [one for one in events if one.at_s <= at_s]
-    if not before:
-        return True
-    last = before[-1]
-    return last.what == WHOLE and at_s - last.at_s > SETTLED_SECONDS

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tests.cluster.hosted_nodes import Cluster, partitions
-from tests.jepsen.account import Event
+from tests.jepsen.account import WHOLE, Event
 from tests.jepsen.plan import CUT, FULL_DISK, KILL, ONE_WAY, PAUSE, POWER, SLOW, STOP, Fault
 from tests.jepsen.power import PowerDisk
 from tests.patience import PATIENCE_SECONDS
@@ -137,7 +137,7 @@ class Nemesis:
             time.sleep(LOOK_SECONDS)
         seconds = time.monotonic() - begun
         self.returns.append((seconds, str(fault)))
-        self._note("all are there", None)
+        self._note(WHOLE, None)
 
     def is_whole(self) -> bool:
         """All nodes accept clients, and see each other."""

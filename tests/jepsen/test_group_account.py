@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.jepsen.account import Event
-from tests.jepsen.group_account import SETTLED_SECONDS, WHOLE, GroupAccount
+from tests.jepsen.account import SETTLED_SECONDS, WHOLE, Event
+from tests.jepsen.group_account import GroupAccount
 from tests.jepsen.stream_account import StreamAccount
 
 WHOLE_AT_S = 100.0
