@@ -39,6 +39,7 @@ class Management:
         self._node = node
         self._server = ManagementServer(node)
         self._metrics = MetricsServer(node)
+        self._listeners: list[tuple[str, Listener]] = []
         self._contexts: list[tuple[ServerContext, TlsListenerOptions]] = []
 
     async def broker_started(self, broker: Broker) -> None:
@@ -55,10 +56,9 @@ class Management:
 
     def _note_listeners(self, broker: Broker) -> None:
         node = self._node
-        kept = [(name, one) for name, one in node.listeners if name.startswith("http")]
         clients = broker.listeners.addresses
         links = [] if node.cluster is None else node.cluster.links.listening_on
-        node.listeners = [*(("clustering", one) for one in links), *clients, *kept]
+        node.listeners = [*(("clustering", one) for one in links), *clients, *self._listeners]
         for protocol in dict(clients):
             if protocol.endswith(TLS_SUFFIX):
                 self._note_certificates(protocol, node.config.tls.options)
@@ -105,6 +105,7 @@ class Management:
             except OSError as error:
                 reason = f"cannot listen on {Listener(host, port)}: {os.strerror(error.errno or 0)}"
                 raise SettingError(attribute, reason) from None
+            self._listeners.append((protocol, listener))
             node.listeners.append((protocol, listener))
 
     def _context(self, protocol: str, section: str) -> ServerContext:

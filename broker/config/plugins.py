@@ -16,7 +16,7 @@ from typing import Final
 
 from leveret.broker.config.value_kinds import Kind
 from leveret.broker.erlang.parser import parse_terms
-from leveret.broker.erlang.terms import Atom
+from leveret.broker.erlang.terms import Atom, format_term
 
 FILE_NAME: Final = "enabled_plugins"
 FILE_VARIABLE: Final = "LEVERET_ENABLED_PLUGINS_FILE"
@@ -82,5 +82,6 @@ def read_enabled_plugins(file: Path, problems: list[str]) -> tuple[str, ...] | N
 def write_enabled_plugins(file: Path, names: Iterable[str]) -> None:
     """Write the names, in order, in place of what the file has. Raises OSError."""
     written = file.with_name(f"{file.name}.new")
-    written.write_text(f"[{','.join(names)}].\n", "utf-8")
+    listed = ",".join(format_term(Atom(name)) for name in names)
+    written.write_text(f"[{listed}].\n", "utf-8")
     os.replace(written, file)

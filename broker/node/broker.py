@@ -320,6 +320,9 @@ class Broker:
         self.services.turns.watch.start()
         self.listeners.open(amqp091(self.config, self._accept))
         await self.plugins.start(self.services, self.connections, self.listeners)
+        if self.services.interceptors:
+            # Clients may have published already.
+            self._exchange_types_changed()
         self.plugins.listen(self._exchange_types_changed)
         self._advertise_streams()
         self.plugins.listen(self._advertise_streams)

@@ -47,6 +47,24 @@ def guarded(exchange_type: type[ExchangeType], name: str, plugin: Plugin) -> typ
     return guarded_type
 
 
+def guarded_interceptor(
+    intercept: Callable[[Any], object], plugin: Plugin
+) -> Callable[[Any], object]:
+    """A plugin's interceptor; publishers get 541 when it raises something else than a fault."""
+
+    def called(message: object) -> None:
+        try:
+            intercept(message)
+        except Fault:
+            raise
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            logger.exception("%r: its interceptor failed: %s", plugin, said)
+            raise internal_error(f"an interceptor of {plugin!r} failed: {said}") from error
+
+    return called
+
+
 def guarded_listener(
     listener: Callable[[Event], object], plugin: Plugin
 ) -> Callable[[Event], object]:

@@ -22,7 +22,12 @@ from leveret.broker.config import Config, Listener, SettingError, explain
 from leveret.broker.config.plugins import USUAL_PORTS
 from leveret.broker.events.events import Event
 from leveret.broker.net.client_listeners import ClientListeners, ServedProtocol
-from leveret.broker.node.guarded_plugins import guarded, guarded_listener, measured
+from leveret.broker.node.guarded_plugins import (
+    guarded,
+    guarded_interceptor,
+    guarded_listener,
+    measured,
+)
 from leveret.broker.plugins.contributions import loaded
 from leveret.broker.plugins.extensions import contribute, withdraw
 from leveret.broker.plugins.known_plugins import PluginError, requiring, usable, with_required
@@ -92,6 +97,7 @@ class _Running:
         self.contributed: list[tuple[str, str]] = []
         self.protocols: list[ServedProtocol] = []
         self.listeners: list[Callable[[Event], object]] = []
+        self.interceptors: list[Callable[[Any], object]] = []
 
     def contribute(self) -> None:
         """Add the contributions to their tables. Raises what loading them raises."""
@@ -203,7 +209,7 @@ class RunningPlugins:
         try:
             for make in running.plugin.protocols.values():
                 self._serve(running, loaded(make)(self._services, self._connections))
-            self._listen_to_events(running)
+            self._listen(running)
             await _take(running.plugin.start, running.node)
         except SettingError as error:
             reason = f"plugin {name} cannot start: {explain(self._config, error)}"
@@ -219,7 +225,12 @@ class RunningPlugins:
             if one != name:
                 self._fail(one, f"plugin {one} requires {name}, which does not run")
 
-    def _listen_to_events(self, running: _Running) -> None:
+    def _listen(self, running: _Running) -> None:
+        """Have the plugin see events and messages."""
+        for contribution in running.plugin.interceptors.values():
+            interceptor = guarded_interceptor(loaded(contribution), running.plugin)
+            self._services.interceptors += (interceptor,)
+            running.interceptors.append(interceptor)
         for contribution in running.plugin.event_listeners.values():
             listener = guarded_listener(loaded(contribution), running.plugin)
             self._services.events.listen(listener)
@@ -238,6 +249,10 @@ class RunningPlugins:
             self._disconnect(name, self._listeners.close_protocol(protocol.name))
         for listener in running.listeners:
             self._services.events.forget(listener)
+        if running.interceptors:
+            self._services.interceptors = tuple(
+                one for one in self._services.interceptors if one not in running.interceptors
+            )
         if calls_stop:
             try:
                 await _take(running.plugin.stop, running.node)

@@ -26,6 +26,8 @@ class PluginError(ValueError):
 def usable(name: str) -> Plugin:
     """The plugin of a name. Raises PluginError if it is missing or made for another interface."""
     plugin = PLUGINS.get(name)
+    if plugin is None and name.startswith("rabbitmq_"):
+        raise PluginError(f"plugin {name} of RabbitMQ has no counterpart here: disable it")
     if plugin is None:
         raise PluginError(
             f"plugin {name} is not installed: install its package for {sys.executable}, or disable "

@@ -63,6 +63,8 @@ class Plugin:
     the key in policies.
     protocols: functions of the services and the set of the node's connections that make a
     `ServedProtocol`, by any name.
+    interceptors: functions that are called with each message that a client publishes, an
+    `IncomingMessage` of `leveret.broker.sessions.interceptors`, and may change it, by any name.
     event_listeners: functions that are called with each event of the node, a dict, by any name.
     api_routes: modules with functions that `leveret.mgmt.api.routes.route` decorates, by any name;
     they answer while the plugin runs.
@@ -83,6 +85,7 @@ class Plugin:
     queue_kinds: Contributions = field(default_factory=dict)
     policy_keys: Contributions = field(default_factory=dict)
     protocols: Contributions = field(default_factory=dict)
+    interceptors: Contributions = field(default_factory=dict)
     event_listeners: Contributions = field(default_factory=dict)
     api_routes: Contributions = field(default_factory=dict)
     settings: Contributions = field(default_factory=dict)

@@ -1,7 +1,8 @@
 """The services that all connections share: configuration, clock, vhosts, users and so on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from leveret.broker.auth.access_control import AccessControl
 from leveret.broker.auth.permissions import PermissionTable
@@ -56,6 +57,7 @@ class Services:
     audit: told of changes, with their requester.
     open_counts: of connections and channels, for limits.
     holds_confirms: publisher confirms are withheld, for tests of publishers.
+    interceptors: of plugins, which see each message of a client (sessions/interceptors.py).
     """
 
     config: Config
@@ -87,6 +89,7 @@ class Services:
     client_ids: ClientIds = field(init=False)
     observer: Observer | None = None
     holds_confirms: bool = False
+    interceptors: tuple[Callable[[Any], object], ...] = ()
 
     def __post_init__(self) -> None:
         self.flow = Flow(self.alarms)

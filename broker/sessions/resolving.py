@@ -95,7 +95,8 @@ def _find_queues(session: Session, target: Target, exchange: Exchange) -> None:
     if not is_reply(target.address):
         found = Route(exchange, [target.address.routing_key], routing.NO_PROPERTIES)
         is_complete = found.go_on(WORK_AT_ONCE)
-        target.is_simple = is_complete and routing.is_of_every_message(found)
+        is_seen = bool(session.services.interceptors)
+        target.is_simple = is_complete and routing.is_of_every_message(found) and not is_seen
         target.queues = found.queues if is_complete else []
         session.vhost.turns.work_left -= found.work
         if target.is_simple:

@@ -44,6 +44,9 @@ GIVE_BACK_SECONDS = 10
 LISTENERS = {
     "amqp": "AMQP", "amqp/ssl": "AMQP with TLS", "clustering": "links of other nodes",
     "mqtt": "MQTT", "mqtt/ssl": "MQTT with TLS", "stomp": "STOMP", "stomp/ssl": "STOMP with TLS",
+    "http/web-mqtt": "MQTT over WebSockets", "http/web-mqtt/ssl": "MQTT over WebSockets with TLS",
+    "http/web-stomp": "STOMP over WebSockets",
+    "http/web-stomp/ssl": "STOMP over WebSockets with TLS",
     "stream": "the stream protocol", "stream/ssl": "the stream protocol with TLS",
 }  # fmt: skip
 WILDCARDS = (None, "0.0.0.0", "::")
@@ -176,7 +179,7 @@ async def _started_unless_stopped(node: RunningNode) -> Broker | None:
 
 def described(protocol: str, listener: Listener, config: Config) -> str:
     """The purpose of a listener, and its address; for management the URL of the web pages."""
-    if not protocol.startswith("http"):
+    if protocol in LISTENERS or not protocol.startswith("http"):
         return f"{LISTENERS.get(protocol, protocol)} on {listener}"
     scheme, _, metrics = protocol.partition("/")
     path = config.prometheus.path if metrics else config.management.path_prefix.rstrip("/") + "/"

@@ -58,6 +58,10 @@ def echo(services, connections):
     return ServedProtocol("echo", [address], [], "echo.port", "", lambda: Echo(connections))
 
 
+async def connected(broker):
+    return await aiormq.connect(f"amqp://guest:guest@{LOOPBACK}:{broker.listening_on[0].port}")
+
+
 def plugin(name, **fields):
     given = {"description": "", "version": "1.0", "interface": INTERFACE, **fields}
     return Plugin(name=name, **given)
@@ -134,6 +138,39 @@ async def test_events_are_heard_while_the_plugin_runs(install, start):
     assert [event["name"] for event in heard if event["event"] == "queue.created"] == ["q"]
 
 
+async def test_an_interceptor_changes_what_clients_publish(install, start):
+    def mark(message):
+        headers = message.properties.get("headers", {})
+        message.properties["headers"] = {**headers, "seen": ("S", message.exchange)}
+        message.body = message.body.upper()
+
+    install(plugin("marker", interceptors={"mark": mark}))
+    broker = await start("marker", tcp=TcpSettings(listeners=(Listener(LOOPBACK, 0),)))
+    async with await connected(broker) as connection:
+        channel = await connection.channel()
+        queue = (await channel.queue_declare("")).queue
+        await channel.queue_bind(queue, "amq.fanout")
+        for enabled in (["marker"], []):
+            await broker.plugins.change(enabled)
+            await channel.basic_publish(b"one", exchange="amq.fanout")
+        seen, plain = [await channel.basic_get(queue, no_ack=True) for _ in range(2)]
+    assert (seen.body, seen.header.properties.headers) == (b"ONE", {"seen": "amq.fanout"})
+    assert (plain.body, plain.header.properties.headers) == (b"one", None)
+
+
+async def test_an_interceptor_that_raises_is_named(install, start, caplog):
+    def fail(_):
+        raise ValueError("no words")
+
+    install(plugin("marker", interceptors={"mark": fail}))
+    broker = await start("marker", tcp=TcpSettings(listeners=(Listener(LOOPBACK, 0),)))
+    async with await connected(broker) as connection:
+        channel = await connection.channel()
+        with pytest.raises(aiormq.ConnectionInternalError, match="interceptor of plugin marker f"):
+            await channel.basic_publish(b"1", exchange="amq.fanout")
+    assert "plugin marker: its interceptor failed: ValueError: no words" in caplog.messages
+
+
 async def test_a_policy_key_is_known_while_its_plugin_runs(install, start):
     key = {"max-words": (lambda value: isinstance(value, int), "valid number of words")}
     install(plugin("words", policy_keys=key))
@@ -169,8 +206,7 @@ class TestExchangesWithoutTheirType:
 
     @pytest.fixture
     async def channel(self, broker):
-        url = f"amqp://guest:guest@{LOOPBACK}:{broker.listening_on[0].port}"
-        async with await aiormq.connect(url) as connection:
+        async with await connected(broker) as connection:
             yield await connection.channel()
 
     async def test_publishers_are_refused_until_the_plugin_runs_again(self, broker, channel):
