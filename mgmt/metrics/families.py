@@ -379,7 +379,7 @@ STREAMS = _gauges(
 )
 STREAM_ROOM = _gauges(
     streams_bytes="Size of the files of streams with a member on this node",
-    stream_consumers_near_retention=(
+    streams_consumers_near_retention=(
         "Consumers of streams on this node that lack more than nine tenths of the kept messages"
     ),
 )

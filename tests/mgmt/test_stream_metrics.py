@@ -119,7 +119,7 @@ async def test_a_consumer_that_retention_may_overtake(stream_node):
             stream_node.post(publish, {**payload, "properties": {}})
 
     await asyncio.to_thread(publish_until, lambda stream: stream.get("next_offset", 0) >= 1)
-    near = "rabbitmq_stream_consumers_near_retention"
+    near = "rabbitmq_streams_consumers_near_retention"
     async with StreamClient("127.0.0.1", stream_node.stream_port) as client:
         await client.subscribe_without_credit(name, FIRST)
         assert value(await page_of(stream_node), near) == 0
