@@ -89,11 +89,14 @@ class NodeOfPlugin:
 
 
 class _Running:
-    """A plugin whose contributions are in place. protocols: that it serves."""
+    """A plugin whose contributions are in place. protocols: that it serves. is_started: its `start`
+    was called, and so its `stop` has to be.
+    """
 
     def __init__(self, plugin: Plugin, node: NodeOfPlugin) -> None:
         self.plugin = plugin
         self.node = node
+        self.is_started = False
         self.contributed: list[tuple[str, str]] = []
         self.protocols: list[ServedProtocol] = []
         self.listeners: list[Callable[[Event], object]] = []
@@ -210,6 +213,7 @@ class RunningPlugins:
             for make in running.plugin.protocols.values():
                 self._serve(running, loaded(make)(self._services, self._connections))
             self._listen(running)
+            running.is_started = True
             await _take(running.plugin.start, running.node)
         except SettingError as error:
             reason = f"plugin {name} cannot start: {explain(self._config, error)}"
@@ -253,7 +257,7 @@ class RunningPlugins:
             self._services.interceptors = tuple(
                 one for one in self._services.interceptors if one not in running.interceptors
             )
-        if calls_stop:
+        if calls_stop and running.is_started:
             try:
                 await _take(running.plugin.stop, running.node)
             except Exception as error:

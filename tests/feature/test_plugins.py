@@ -198,6 +198,16 @@ async def test_a_plugin_starts_after_those_that_it_requires_and_stops_before_the
     assert steps == ["b starts", "a starts", "a stops", "b stops"]
 
 
+async def test_one_that_was_not_started_is_not_stopped(install):
+    stops = []
+    install(plugin("a", stop=stops.append, exchange_types={"x-first-word": FirstWord}))
+    broker = Broker(Config(tcp=NO_AMQP, plugins=("a",)))
+    broker.plugins.prepare()
+    assert "x-first-word" in EXCHANGE_TYPES
+    await broker.stop()
+    assert (stops, "x-first-word" in EXCHANGE_TYPES) == ([], False)
+
+
 class TestExchangesWithoutTheirType:
     @pytest.fixture
     async def broker(self, install, start):
