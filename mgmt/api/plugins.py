@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, get_args
 
 from leveret.broker.config.plugins import read_enabled_plugins, write_enabled_plugins
-from leveret.broker.plugins.known_plugins import PLUGINS
+from leveret.broker.plugins.known_plugins import PLUGINS, with_required
 from leveret.broker.plugins.listed_plugins import Act, changed
 from leveret.broker.plugins.plugin import facts_of
 from leveret.mgmt.api.call import Call
@@ -78,7 +78,9 @@ async def change_plugins(call: Call) -> Any:
         return answer
     started, stopped = await node.facade.plugins.change(enabled)
     failures = node.facade.plugins.failures
+    # Others may have failed since the node started.
+    asked = () if act == "disable" else with_required(names)
     return {
         **answer, "mode": "online", "started": started, "stopped": stopped,
-        "failures": {name: failures[name] for name in listed.configured if name in failures},
+        "failures": {name: failures[name] for name in asked if name in failures},
     }  # fmt: skip

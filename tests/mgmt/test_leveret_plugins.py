@@ -202,4 +202,6 @@ def test_one_that_is_not_installed_is_named_and_the_node_goes_on(node, online):
     assert "plugin my_greeter is not installed" in node.log
     assert "[E ] my_greeter      not installed" in online("list", "-E").stdout
     assert "     Failure:     \tplugin my_greeter is not installed" in online("list", "-v").stdout
+    for act in ("disable", "enable"):
+        assert online(act, "rabbitmq_stream").returncode == 0
     assert online("set", "rabbitmq_stream").returncode == 0
