@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from leveret.cluster.groups.apply_limits import APPLY_BYTES, APPLY_ENTRIES, ApplyLimits
-from leveret.cluster.groups.catch_up_pace import CatchUpPace
+from leveret.cluster.groups.catch_up_reads import CatchUpReads, ReadsHost
 from leveret.cluster.groups.group_frames import (
     Answered,
     Attach,
@@ -35,7 +35,6 @@ from leveret.cluster.groups.group_machine import (
     MachineKind,
 )
 from leveret.cluster.groups.member_changes import MemberChanges
-from leveret.cluster.groups.member_nodes import MemberNodes
 from leveret.cluster.groups.member_question import MEMBERS, members_of
 from leveret.cluster.groups.member_tick import MemberTick, Times
 from leveret.cluster.groups.sessions import GroupSession, Sessions
@@ -64,7 +63,6 @@ from leveret.cluster.raft.outputs import (
 from leveret.cluster.raft.raft_member import RaftMember
 from leveret.storage.contract.backing_queue import BeingRead
 from leveret.storage.disk.disk import StoreError
-from leveret.storage.group_log.group_log import GroupLog
 from leveret.storage.group_log.group_state import SnapshotName
 
 LinkChange = Callable[[RaftMember, str, int], None]
@@ -73,15 +71,12 @@ LinkChange = Callable[[RaftMember, str, int], None]
 logger = logging.getLogger("leveret.cluster")
 
 
-class MemberHost(Times, Protocol):
+class MemberHost(Times, ReadsHost, Protocol):
     """The service of the node."""
 
-    log: GroupLog
     kind: MachineKind
     node: str
-    nodes: MemberNodes
     limits: ApplyLimits
-    catch_up_pace: CatchUpPace
 
     def mark(self, member: "GroupMember") -> None:
         """Have `end_turn` called."""
@@ -99,9 +94,6 @@ class MemberHost(Times, Protocol):
         self, group: int, session: int, effects: list[Effect], entries: Mapping[int, bytes]
     ) -> None:
         """Pass effects to a client on this node."""
-
-    def is_congested(self, node: str) -> bool:
-        """Whether nothing more should be sent to a node for now."""
 
     def members_changed(self, member: "GroupMember") -> None:
         """The configuration or the leader of a group has changed."""
@@ -135,7 +127,7 @@ class GroupMember:
     newer version has written; it still stores entries for the other members, but does not lead.
     """
 
-    __deletable__ = ("sessions",)
+    __deletable__ = ("_reads", "sessions")
 
     def __init__(
         self, host: MemberHost, group: int, me: str, stored: Stored, machine: GroupMachine,
@@ -167,7 +159,7 @@ class GroupMember:
         self._is_reading = False
         self._tick = MemberTick(host)
         self._timed_index, self._timed_s = 0, 0.0
-        self._waiting_reads: list[ReadEntries] = []
+        self._reads = CatchUpReads(host, group, self.raft, self._mark, self.lost_entry)
 
     @property
     def is_serving(self) -> bool:
@@ -180,6 +172,9 @@ class GroupMember:
         return self._host.name_of(self.group)
 
     # Turns
+
+    def _mark(self) -> None:
+        self._host.mark(self)
 
     def end_turn(self) -> int:
         """Do what is due. Returns the number of the last write, 0 if there was none."""
@@ -226,7 +221,7 @@ class GroupMember:
             self._log.reset(self.group, SnapshotName(output.index, output.term))
             self._host.members_changed(self)
         elif isinstance(output, ReadEntries):
-            self._read(output)
+            self._reads.read(output)
         else:
             self._carry_out_seldom(output)
 
@@ -245,48 +240,17 @@ class GroupMember:
         elif isinstance(output, LeaderTransferEnded):
             self._serve_if_ready()
 
-    def _read(self, read: ReadEntries) -> None:
-        """Read entries for a member that is behind, if its link is not congested, at a pace."""
-        host = self._host
-        if host.is_congested(host.nodes.of(self.group, read.member)):
-            self._waiting_reads.append(read)
-            return
-        if not host.catch_up_pace.may_send(lambda: self._read(read)):
-            return
-        try:
-            payloads = self._log.read(
-                self.group, read.first, self.raft.state.log.last_index, read.bytes_max
-            )
-        except BeingRead as reading:
-            reading.when_done(lambda: self._read(read))
-            return
-        except KeyError:
-            return  # They have been truncated or discarded since.
-        except StoreError as error:
-            self.lost_entry(error)
-            return
-        host.catch_up_pace.sent(sum(map(len, payloads)))
-        self.raft.entries_read(read.member, read.first, payloads)
-        host.mark(self)
-
     def drained(self, node: str) -> None:
         """More can be sent to a node."""
         self.sessions.drained(node)
-        waiting, self._waiting_reads = self._waiting_reads, []
-        for read in waiting:
-            self._read(read)
+        self._reads.go_on()
 
     def link_down(self, node: str) -> None:
         """The link to a node is down, and all messages on the way there are lost."""
         self.watchers.discard(node)
         self.sessions.end(node)
         self.changes.is_due = True
-        if self._waiting_reads:
-            self._waiting_reads = [
-                read
-                for read in self._waiting_reads
-                if self._host.nodes.of(self.group, read.member) != node
-            ]
+        self._reads.link_down(node)
 
     # Applying
 
@@ -474,7 +438,7 @@ class GroupMember:
         self.stop_serving()
         self.damage = "it was removed"
         # They refer to this member, which is to be freed without a collection of garbage.
-        del self.sessions
+        del self._reads, self.sessions
 
     def watch(self, node: str) -> None:
         """Tell a node whenever this member becomes the leader."""

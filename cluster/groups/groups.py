@@ -46,13 +46,13 @@ from leveret.cluster.groups.group_frames import (
     Told,
     encode_item,
     items_of,
-    raft_head,
 )
 from leveret.cluster.groups.group_machine import Effect, GroupMachine, GroupUser, MachineKind
 from leveret.cluster.groups.group_member import GroupMember, LinkChange
 from leveret.cluster.groups.group_storage import GroupStorage
 from leveret.cluster.groups.link_watch import LinkWatch
 from leveret.cluster.groups.member_nodes import MemberNodes
+from leveret.cluster.groups.outgoing_frames import OutgoingFrames
 from leveret.cluster.groups.shared_groups import SharedGroups
 from leveret.cluster.groups.snapshot_receiving import SnapshotReceiving
 from leveret.cluster.groups.snapshot_sending import SnapshotSending
@@ -63,20 +63,12 @@ from leveret.cluster.groups.wanted_members import number_of
 from leveret.cluster.links.services import GROUPS_SERVICE, Peer, ServiceRegistry
 from leveret.cluster.raft.configuration import Configuration, encode_configuration
 from leveret.cluster.raft.entry_log import Stored
-from leveret.cluster.raft.messages import (
-    VERSION,
-    Entries,
-    RaftMessage,
-    decode_message,
-    encode_fields,
-)
+from leveret.cluster.raft.messages import Entries, RaftMessage, decode_message
 from leveret.cluster.raft.raft_member import RaftMember
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.group_log.group_state import GroupState
 from leveret.storage.group_log.rounds import Rounds
 
-FRAME_BYTES = 256 * 1024
-"""A frame is sent before the end of the turn when it has this many bytes."""
 MEMBERS_A_TURN = 200
 """How many members end their turn in one turn of the loop. This takes some milliseconds."""
 
@@ -123,18 +115,12 @@ class Groups:
         self._clock = clock
         self._random = random
         self._loop = asyncio.get_running_loop()
-        self._peers: dict[str, Peer] = {}
         self._uses: dict[int, GroupUse] = {}
         self._shared = SharedGroups()
         self._awaited = AwaitedGroups()
         self._marked: deque[GroupMember] = deque()
         self._is_scheduled = self._is_closed = self.holds_ticks = False
         self.call_soon: Callable[[Callable[[], None]], object] = self._loop.call_soon
-        self._outgoing: dict[str, list[bytes]] = {}
-        self._outgoing_bytes: dict[str, int] = {}
-        self._encoded_message: RaftMessage | None = None
-        self._encoded = b""
-        """The last message that was sent in this turn. A leader sends most to two members."""
         self._own: deque[GroupItem] = deque()
         self.limits = ApplyLimits()
         self.catch_up_pace = CatchUpPace(self, lambda: self.log.appended_bytes)
@@ -142,6 +128,7 @@ class Groups:
         self._written: dict[int, list[tuple[GroupMember, int]]] = {}
         self._wakes = Wakes(clock)
         self._watch = LinkWatch(self, clock)
+        self._outgoing = OutgoingFrames(service, self._schedule, self._watch.sent)
         self._elections = ElectionLimit(self)
         self.sending = SnapshotSending(self)
         self.receiving = SnapshotReceiving(self)
@@ -223,7 +210,7 @@ class Groups:
         """Tell all nodes when the member here becomes the leader: they may have asked earlier."""
         member = self.members.get(group)
         if member is not None:
-            for node in (self.node, *self._peers):
+            for node in (self.node, *self._outgoing.peers):
                 member.watch(node)
 
     def forget_use(self, use: GroupUse) -> None:
@@ -304,9 +291,7 @@ class Groups:
             else:
                 for one in written:
                     self._await_sync([one])
-        for node in list(self._outgoing):
-            self._flush(node)
-        self._encoded_message, self._encoded = None, b""
+        self._outgoing.flush()
 
     def _await_sync(self, written: list[tuple[GroupMember, int]]) -> None:
         self._batch += 1
@@ -335,15 +320,7 @@ class Groups:
 
     def send_raft(self, sender: str, to: str, message: RaftMessage) -> None:
         """Send a message to another member."""
-        self._send_raft_to(self.nodes.of(message.group, to), sender, to, message)
-
-    def _send_raft_to(self, node: str, sender: str, to: str, message: RaftMessage) -> None:
-        if message is self._encoded_message:
-            fields = self._encoded
-        else:
-            fields = self._encoded = encode_fields(message)
-            self._encoded_message = message
-        self._send(node, raft_head(sender, to, len(VERSION) + len(fields)) + VERSION, fields)
+        self._outgoing.add_message(self.nodes.of(message.group, to), sender, to, message)
 
     def send_item(self, node: str, item: GroupItem) -> None:
         """Send an item to a node. If it is this node, the item is taken in the next turn."""
@@ -351,26 +328,7 @@ class Groups:
             self._own.append(item)
             self._schedule()
         else:
-            self._send(node, encode_item(item))
-
-    def _send(self, node: str, head: bytes, data: bytes = b"") -> None:
-        if node not in self._peers:
-            return
-        self._outgoing.setdefault(node, []).extend((head, data) if data else (head,))
-        octets = self._outgoing_bytes.get(node, 0) + len(head) + len(data)
-        self._outgoing_bytes[node] = octets
-        if octets >= FRAME_BYTES:
-            self._flush(node)
-        else:
-            self._schedule()
-
-    def _flush(self, node: str) -> None:
-        pieces = self._outgoing.pop(node, [])
-        self._outgoing_bytes.pop(node, None)
-        peer = self._peers.get(node)
-        if peer is not None and pieces:
-            peer.send(self._service, *pieces)
-            self._watch.sent(node)
+            self._outgoing.add(node, encode_item(item))
 
     def send_sign_of_life(self, peer: Peer) -> None:
         """Send an empty frame."""
@@ -378,7 +336,7 @@ class Groups:
 
     def reaches(self, node: str) -> bool:
         """Whether there is a link to a node, or the node is this one."""
-        return node in self._peers or node == self.node
+        return node in self._outgoing.peers or node == self.node
 
     @property
     def silent_nodes(self) -> set[str]:
@@ -387,8 +345,7 @@ class Groups:
 
     def is_congested(self, node: str) -> bool:
         """Whether nothing more should be sent to a node for now."""
-        peer = self._peers.get(node)
-        return peer is not None and peer.is_congested
+        return self._outgoing.is_congested(node)
 
     def tell_use(
         self, group: int, session: int, effects: list[Effect], entries: Mapping[int, bytes]
@@ -403,7 +360,7 @@ class Groups:
     def peer_up(self, peer: Peer) -> None:
         """A link to a node is up."""
         node = peer.name
-        self._peers[node] = peer
+        self._outgoing.peers[node] = peer
         self._watch.link_up(peer)
         self._tell_members(node, RaftMember.link_up)
         for use in self._uses.values():
@@ -414,9 +371,7 @@ class Groups:
     def peer_down(self, peer: Peer, reason: str) -> None:
         """A link to a node is down."""
         node = peer.name
-        self._peers.pop(node, None)
-        self._outgoing.pop(node, None)
-        self._outgoing_bytes.pop(node, None)
+        self._outgoing.link_down(node)
         self._watch.link_down(node)
         self.sending.link_down(node)
         self.receiving.link_down(node)
@@ -530,7 +485,7 @@ class Groups:
             removed = announced(member, item.member, self.now_ms(), is_there=is_there)
             self.mark(member)
             if removed is not None:
-                self._send_raft_to(node, member.me, item.member, removed)
+                self._outgoing.add_message(node, member.me, item.member, removed)
 
     # Groups and nodes
 
@@ -540,7 +495,7 @@ class Groups:
         names = [one for one in state.log.configuration.members if one != member.me]
         self._shared.set_nodes(group, {self.nodes.of(group, one) for one in names} - {self.node})
         for name in names:
-            if self.nodes.of(group, name) in self._peers and name not in state.linked:
+            if self.nodes.of(group, name) in self._outgoing.peers and name not in state.linked:
                 member.raft.link_up(name, self.now_ms())
         self.changed(member)
 

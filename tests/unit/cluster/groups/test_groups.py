@@ -477,10 +477,10 @@ async def test_entries_for_a_member_that_is_behind_wait_for_a_congested_link(tmp
         await nodes.kill(away)
         client.add(*[bytes(2_000)] * 100)
         await until(lambda: client.is_done)
-        peers = leader.groups._peers
+        peers = leader.groups._outgoing.peers
         leader.groups.link_changed = lambda node: peers.update({node: Congested(peers[node])})
         await nodes.start(away)
-        await until(lambda: leader.groups.members[1]._waiting_reads)
+        await until(lambda: leader.groups.members[1]._reads.are_waiting)
         peers[away].is_congested = False
         leader.groups.drained(peers[away])
         await nodes.equal([1])
