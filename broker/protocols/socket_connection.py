@@ -162,7 +162,7 @@ class SocketConnection(SessionConnection):
         self.reading.disconnect()
         self.output.disconnect()
         # Its input still handles the read that has brought the header, and refers to it weakly.
-        self.services.turns.after_round(self.disconnected)
+        asyncio.get_running_loop().call_soon(self.disconnected)
         transport.set_protocol(cast(asyncio.BaseProtocol, other))
         other.connection_made(transport)
         other.data_received(data)

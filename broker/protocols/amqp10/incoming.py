@@ -6,13 +6,12 @@ what comes after it. Meanwhile, and while an alarm blocks publishers, the socket
 """
 
 import logging
-from functools import partial
 from typing import Any, Final
 
-from leveret.broker.amqp.errors import ChannelFault, Fault, internal_error
+from leveret.broker.amqp.errors import ChannelFault, Fault
 from leveret.broker.amqp10.values import Amqp10Error
+from leveret.broker.net.held_input import HeldInput
 from leveret.broker.net.reading import Reading
-from leveret.broker.net.socket_input import SocketInput
 from leveret.broker.protocols.amqp10 import attaching, management_links
 from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Connection, Amqp10Session
 from leveret.broker.protocols.amqp10.conditions import (
@@ -42,7 +41,7 @@ from leveret.broker.protocols.amqp10.performatives import (
     read_performative,
 )
 from leveret.broker.protocols.ending import GONE, HANDSHAKE, RUNNING
-from leveret.broker.runtime.pending import PendingOperation, Steps, begin
+from leveret.broker.runtime.pending import Steps
 from leveret.storage.metadata.metadata import MetadataError
 
 INITIAL_FRAME_BYTES_MAX: Final = 64 * 1024
@@ -80,14 +79,13 @@ class ServedAmqp10(Amqp10Connection):
         """Close the socket after all output is sent."""
 
 
-class Incoming(SocketInput):
+class Incoming(HeldInput):
     """The input of one connection. sessions: by their channels."""
 
     def __init__(self, connection: Any) -> None:
-        super().__init__(connection.services.turns, connection)
+        super().__init__(connection.services, connection)
         self._connection = connection
         self._frames = FrameInput(INITIAL_FRAME_BYTES_MAX)
-        self._operation: PendingOperation | None = None
         self._operating: Amqp10Session | None = None
         self._is_paused = False
         self._login = Login(connection)
@@ -97,7 +95,7 @@ class Incoming(SocketInput):
     @property
     def is_held(self) -> bool:
         """Whether input waits for an answer."""
-        return self._operation is not None
+        return self.is_operating
 
     def limit(self, frame_bytes_max: int) -> None:
         """The largest frame from now on."""
@@ -105,16 +103,11 @@ class Incoming(SocketInput):
 
     def release(self) -> None:
         """Forget everything: the connection ends."""
-        self._stop_operation()
+        self.end_operations()
+        self._operating = None
         sessions, self.sessions = self.sessions, {}
         for session in sessions.values():
             session.release()
-
-    def _stop_operation(self) -> None:
-        operation, self._operation = self._operation, None
-        self._operating = None
-        if operation is not None:
-            operation.close()
 
     # Frames
 
@@ -340,42 +333,17 @@ class Incoming(SocketInput):
 
     def _run(self, session: Amqp10Session | None, steps: Steps) -> None:
         """Run the steps of a performative; input waits until they have ended."""
-        services = self._connection.services
+        self._operating = session
         try:
-            awaited = begin(steps)
+            self.run(steps)
         except (SessionEnds, ChannelFault):
             raise
         except Exception as error:
-            self._operation_failed(session, error)
-            return
-        if awaited is None:
-            return
-        if self._connection.state is GONE:
-            awaited.abandon()
-            steps.close()
-            return
-        timeout_ms = services.config.channel_operation_timeout_ms
-        self._operating = session
-        self._operation = PendingOperation(
-            steps, awaited, self._resume, services.clock, timeout_ms, _timed_out
-        )
+            self.operation_failed(error)
 
-    def _resume(self, operation: PendingOperation) -> None:
-        self._turns.watch.run(partial(self._step, operation), self._connection)
-
-    def _step(self, operation: PendingOperation) -> None:
-        if operation is not self._operation:
-            return
+    def operation_failed(self, error: Exception) -> None:
+        """The operation of a performative has failed."""
         session = self._operating
-        try:
-            operation.step()
-        except Exception as error:
-            self._operation_failed(session, error)
-        if operation.is_over:
-            self._operation = self._operating = None
-            self.handle()
-
-    def _operation_failed(self, session: Amqp10Session | None, error: Exception) -> None:
         if session is not None and isinstance(error, (SessionEnds, Fault)):
             self._fail(session, error)
             return
@@ -385,7 +353,3 @@ class Incoming(SocketInput):
         else:
             logger.error("%s: an operation has failed", name, exc_info=error)
         self._close(Error(INTERNAL_ERROR, "internal error"))
-
-
-def _timed_out() -> Fault:
-    return internal_error("the operation was not answered in time")

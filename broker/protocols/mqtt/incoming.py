@@ -6,14 +6,13 @@ Meanwhile, and while an alarm blocks publishers, the socket is not read.
 """
 
 import logging
-from functools import partial
 from typing import Final, Protocol
 
 from mypy_extensions import i64
 
-from leveret.broker.amqp.errors import Fault, internal_error
+from leveret.broker.amqp.errors import Fault
+from leveret.broker.net.held_input import HeldInput
 from leveret.broker.net.reading import Reading
-from leveret.broker.net.socket_input import SocketInput
 from leveret.broker.protocols.ending import HANDSHAKE, RUNNING
 from leveret.broker.protocols.mqtt import codes, packets
 from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
@@ -22,7 +21,7 @@ from leveret.broker.protocols.mqtt.packets import UnknownProtocol
 from leveret.broker.protocols.mqtt.properties import MalformedPacket
 from leveret.broker.protocols.mqtt.publisher import Publisher
 from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.runtime.pending import PendingOperation, Steps, begin
+from leveret.broker.runtime.pending import Steps
 from leveret.broker.services.services import Services
 from leveret.storage.messages.message import Entry
 
@@ -81,7 +80,7 @@ class IncomingConnection(Protocol):
         """Call `MqttInput.handle`."""
 
 
-class MqttInput(SocketInput):
+class MqttInput(HeldInput):
     """The input of one connection. last_read_ms: when bytes came last.
 
     packets: what has come and is not handled yet. publisher: made for the first PUBLISH.
@@ -89,19 +88,18 @@ class MqttInput(SocketInput):
 
     __slots__ = (
         "_acked", "_acked_queue", "_connection", "_has_packet", "_id", "_is_paused", "_level",
-        "_operation", "_reading", "last_read_ms", "packets", "publisher",
+        "_reading", "last_read_ms", "packets", "publisher",
     )  # fmt: skip
 
     def __init__(
         self, connection: IncomingConnection, reading: Reading, packet_bytes_max: int
     ) -> None:
-        super().__init__(connection.services.turns, connection)
+        super().__init__(connection.services, connection)
         self._connection = connection
         self._reading = reading
         # A reference would keep a closed connection alive.
         self._id = id(self)
         self._level = 0
-        self._operation: PendingOperation | None = None
         self._has_packet = False
         self._is_paused = False
         self._acked: list[Entry] | None = None
@@ -118,13 +116,11 @@ class MqttInput(SocketInput):
     @property
     def is_held(self) -> bool:
         """Whether input waits for an answer."""
-        return self._operation is not None
+        return self.is_operating
 
     def release(self) -> None:
         """Forget everything: the connection ends."""
-        operation, self._operation = self._operation, None
-        if operation is not None:
-            operation.close()
+        self.end_operations()
         publisher, self.publisher = self.publisher, None
         if publisher is not None:
             publisher.close()
@@ -167,11 +163,8 @@ class MqttInput(SocketInput):
         except MalformedPacket as error:
             self._malformed(error)
             return
-        except Fault as fault:
-            self._connection.fault(fault)
-            return
-        except Exception:
-            self._operation_failed()
+        except Exception as error:
+            self.operation_failed(error)
             return
         if is_all:
             if self._is_paused:
@@ -265,8 +258,8 @@ class MqttInput(SocketInput):
         if publisher is not None:
             try:
                 publisher.flush()
-            except Fault as fault:
-                self._connection.fault(fault)
+            except Exception as failure:
+                self.operation_failed(failure)
                 return
         self._connection.fail(error.code, str(error))
 
@@ -300,52 +293,13 @@ class MqttInput(SocketInput):
 
     # Operations that may wait
 
-    def run(self, steps: Steps) -> None:
-        """Run the steps of a packet; input waits until they have ended."""
-        services = self._connection.services
-        try:
-            awaited = begin(steps)
-        except (Fault, MalformedPacket):
-            raise
-        except Exception:
-            self._operation_failed()
-            return
-        if awaited is None:
-            return
-        if self._connection.state not in (HANDSHAKE, RUNNING):
-            awaited.abandon()
-            steps.close()
-            return
-        timeout_ms = services.config.channel_operation_timeout_ms
-        self._operation = PendingOperation(
-            steps, awaited, self._resume, services.clock, timeout_ms, _timed_out
-        )
-
-    def _resume(self, operation: PendingOperation) -> None:
-        self._turns.watch.run(partial(self._step, operation), self._connection)
-
-    def _step(self, operation: PendingOperation) -> None:
-        if operation is not self._operation:
-            return
-        try:
-            operation.step()
-        except Fault as fault:
-            self._operation = None
-            self._connection.fault(fault)
-        except MalformedPacket as error:
-            self._operation = None
+    def operation_failed(self, error: Exception) -> None:
+        """The operation of a packet has failed."""
+        if isinstance(error, Fault):
+            self._connection.fault(error)
+        elif isinstance(error, MalformedPacket):
             self._connection.fail(error.code, str(error))
-        except Exception:
-            self._operation = None
-            self._operation_failed()
-        if operation.is_over and operation is self._operation:
-            self._operation = None
-            self.handle()
-
-    def _operation_failed(self) -> None:
-        logger.exception("%s: a packet could not be handled", self._connection.name)
-        self._connection.fail(codes.UNSPECIFIED_ERROR, "internal error")
-
-
-def _timed_out() -> Fault:
-    return internal_error("the packet was not handled in time")
+        else:
+            name = self._connection.name
+            logger.error("%s: a packet could not be handled", name, exc_info=error)
+            self._connection.fail(codes.UNSPECIFIED_ERROR, "internal error")

@@ -15,7 +15,7 @@ from typing import Final
 
 from leveret.broker.amqp.errors import Fault, internal_error
 from leveret.broker.amqp.properties import PropertiesError
-from leveret.broker.net.socket_input import SocketInput
+from leveret.broker.net.held_input import HeldInput
 from leveret.broker.protocols.ending import GONE, HANDSHAKE, RUNNING
 from leveret.broker.protocols.stomp.acknowledging import acknowledge
 from leveret.broker.protocols.stomp.destinations import QUEUE, TEMP_QUEUE, parse_destination
@@ -32,7 +32,7 @@ from leveret.broker.protocols.stomp.subscribing import (
     not_valid_for,
 )
 from leveret.broker.protocols.stomp.transactions import Transactions
-from leveret.broker.runtime.pending import Answer, PendingOperation, Steps, begin
+from leveret.broker.runtime.pending import Answer, Steps
 from leveret.broker.sessions import publishing
 from leveret.storage.metadata.metadata import MetadataError
 
@@ -48,16 +48,15 @@ _NO_HEADERS: Final[dict[str, str]] = {}
 logger = logging.getLogger("leveret.connection")
 
 
-class Incoming(SocketInput):
+class Incoming(HeldInput):
     """The input of one connection, and the parts that handle it."""
 
     def __init__(self, connection: StompClient) -> None:
-        super().__init__(connection.services.turns, connection)
+        super().__init__(connection.services, connection)
         self._connection = connection
         self._settings = connection.services.config.stomp
         self._flow = connection.services.flow
         self._scanner = FrameScanner(INITIAL_FRAME_BYTES_MAX)
-        self._operation: PendingOperation | None = None
         self._is_paused = False
         self._waiting: deque[tuple[Head, bytes]] = deque()
         """Frames that precede those of the scanner."""
@@ -68,7 +67,7 @@ class Incoming(SocketInput):
     @property
     def is_held(self) -> bool:
         """Whether input waits for an answer."""
-        return self._operation is not None
+        return self.is_operating
 
     def open(self, session: StompSession, version: str) -> None:
         """The client has logged in."""
@@ -78,9 +77,7 @@ class Incoming(SocketInput):
 
     def release(self) -> None:
         """Forget everything: the connection ends."""
-        operation, self._operation = self._operation, None
-        if operation is not None:
-            operation.close()
+        self.end_operations()
         if self._sending is not None:
             self._sending.close()
         self._waiting.clear()
@@ -148,7 +145,7 @@ class Incoming(SocketInput):
     def _has_to_wait(self) -> bool:
         connection = self._connection
         return (
-            self._operation is not None or connection.reading.is_blocked
+            self.is_operating or connection.reading.is_blocked
             or connection.state is GONE
         )  # fmt: skip
 
@@ -184,7 +181,7 @@ class Incoming(SocketInput):
             return False
         if steps is not None:
             self._run(self._finish(steps))
-            return self._operation is None and connection.state is not GONE
+            return not self.is_operating and connection.state is not GONE
         target = sending.outruns()
         if target is not None:
             connection.reading.hold_back_for(target.queues)
@@ -417,41 +414,12 @@ class Incoming(SocketInput):
 
     def _run(self, steps: Steps) -> None:
         """Run the steps of a frame; input waits until they have ended."""
-        services = self._connection.services
         try:
-            awaited = begin(steps)
-        except Exception:
-            self._operation_failed()
-            return
-        if awaited is None:
-            return
-        if self._connection.state is GONE:
-            awaited.abandon()
-            steps.close()
-            return
-        timeout_ms = services.config.channel_operation_timeout_ms
-        self._operation = PendingOperation(
-            steps, awaited, self._resume, services.clock, timeout_ms, _timed_out
-        )
+            self.run(steps)
+        except Exception as error:
+            self.operation_failed(error)
 
-    def _resume(self, operation: PendingOperation) -> None:
-        self._turns.watch.run(partial(self._step, operation), self._connection)
-
-    def _step(self, operation: PendingOperation) -> None:
-        if operation is not self._operation:
-            return
-        try:
-            operation.step()
-        except Exception:
-            self._operation_failed()
-        if operation.is_over and operation is self._operation:
-            self._operation = None
-            self.handle()
-
-    def _operation_failed(self) -> None:
-        logger.exception("%s: a frame has failed", self._connection.name)
+    def operation_failed(self, error: Exception) -> None:
+        """The operation of a frame has failed."""
+        logger.error("%s: a frame has failed", self._connection.name, exc_info=error)
         self._fail(of_fault(internal_error("internal error")))
-
-
-def _timed_out() -> Fault:
-    return internal_error("the frame was not answered in time")

@@ -8,12 +8,11 @@ an alarm blocks publishers, the socket is not read.
 
 import logging
 import struct
-from functools import partial
 from typing import Final, Protocol
 
-from leveret.broker.amqp.errors import Fault, internal_error
+from leveret.broker.amqp.errors import Fault
+from leveret.broker.net.held_input import HeldInput
 from leveret.broker.net.reading import Reading
-from leveret.broker.net.socket_input import SocketInput
 from leveret.broker.protocols.ending import GONE, HANDSHAKE, RUNNING
 from leveret.broker.protocols.stream import codes, responses
 from leveret.broker.protocols.stream.commands import REFUSED_BODIES, StreamCommands
@@ -31,7 +30,7 @@ from leveret.broker.protocols.stream.serving import (
     note_error,
 )
 from leveret.broker.protocols.stream.subscriptions import Subscriptions
-from leveret.broker.runtime.pending import PendingOperation, Steps, begin
+from leveret.broker.runtime.pending import Steps
 from leveret.storage.metadata.metadata import MetadataError
 
 INITIAL_FRAME_BYTES_MAX: Final = 64 * 1024
@@ -57,14 +56,13 @@ class IncomingConnection(ServingConnection, LoginConnection, Protocol):
         """Close the socket after all output is sent."""
 
 
-class Incoming(SocketInput):
+class Incoming(HeldInput):
     """The input of one connection, and the parts that handle it."""
 
     def __init__(self, connection: IncomingConnection) -> None:
-        super().__init__(connection.services.turns, connection)
+        super().__init__(connection.services, connection)
         self._connection = connection
         self._frames = FrameInput(INITIAL_FRAME_BYTES_MAX)
-        self._operation: PendingOperation | None = None
         self._is_paused = False
         self._login = Login(connection)
         self.publishers = Publishers(connection)
@@ -74,7 +72,7 @@ class Incoming(SocketInput):
     @property
     def is_held(self) -> bool:
         """Whether input waits for an answer, or for confirms."""
-        return self._operation is not None or self.publishers.is_full
+        return self.is_operating or self.publishers.is_full
 
     def limit(self, frame_bytes_max: int) -> None:
         """The largest frame from now on."""
@@ -82,9 +80,7 @@ class Incoming(SocketInput):
 
     def release(self) -> None:
         """Forget everything: the connection ends."""
-        operation, self._operation = self._operation, None
-        if operation is not None:
-            operation.close()
+        self.end_operations()
         self.subscriptions.close()
         self.publishers.close()
 
@@ -233,41 +229,12 @@ class Incoming(SocketInput):
 
     def _run(self, steps: Steps) -> None:
         """Run the steps of a command; input waits until they have ended."""
-        services = self._connection.services
         try:
-            awaited = begin(steps)
-        except Exception:
-            self._operation_failed()
-            return
-        if awaited is None:
-            return
-        if self._connection.state is GONE:
-            awaited.abandon()
-            steps.close()
-            return
-        timeout_ms = services.config.channel_operation_timeout_ms
-        self._operation = PendingOperation(
-            steps, awaited, self._resume, services.clock, timeout_ms, _timed_out
-        )
+            self.run(steps)
+        except Exception as error:
+            self.operation_failed(error)
 
-    def _resume(self, operation: PendingOperation) -> None:
-        self._turns.watch.run(partial(self._step, operation), self._connection)
-
-    def _step(self, operation: PendingOperation) -> None:
-        if operation is not self._operation:
-            return
-        try:
-            operation.step()
-        except Exception:
-            self._operation_failed()
-        if operation.is_over:
-            self._operation = None
-            self.handle()
-
-    def _operation_failed(self) -> None:
-        logger.exception("%s: a command has failed", self._connection.name)
+    def operation_failed(self, error: Exception) -> None:
+        """A command has failed."""
+        logger.error("%s: a command has failed", self._connection.name, exc_info=error)
         self._fail(codes.INTERNAL_ERROR, "internal error")
-
-
-def _timed_out() -> Fault:
-    return internal_error("the command was not answered in time")
