@@ -77,7 +77,7 @@ class HeldInput(SocketInput):
             operation.close()
 
     def handle(self) -> None:
-        """Handle the input that has come, as far as it need not wait."""
+        """Handle the input that has come, up to a frame that has to wait."""
         raise NotImplementedError
 
     def operation_failed(self, error: Exception) -> None:
