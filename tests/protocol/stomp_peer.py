@@ -56,11 +56,15 @@ class StompPeer:
 
     async def frames(self):
         """All frames since the last call."""
+        return frames_of(await self.written())
+
+    async def written(self):
+        """The bytes that the broker has written since the last call."""
         for _ in range(TURNS):
             await asyncio.sleep(0)
         data = bytes(self.socket.written)
         self.socket.written.clear()
-        return frames_of(data)
+        return data
 
     async def connect(self, version="1.2", **headers):
         credentials = {"login": "guest", "passcode": "guest", "host": "/"}

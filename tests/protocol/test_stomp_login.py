@@ -174,3 +174,15 @@ async def test_nothing_is_left_of_a_closed_connection(node):
     await client.frames()
     assert node.queues() == ["b"]
     assert not node.broker.connections
+
+
+async def test_bytes_of_a_client_that_are_no_text_are_logged_as_text(node, caplog):
+    client = node.connect()
+    client.send_bytes(b"CONNECT\nhost:\xff\n\n\0")
+    client.send_bytes(b"CONNECT\n\n\0")
+    client.send_bytes(b"DANCE\xff\n\n\0")
+    client.send_bytes(b"SEND\ndestination:/\xff/x\n\n\0")
+    for _ in range(3):
+        await client.written()
+    assert len(caplog.messages) >= 3
+    assert all(message.encode() for message in caplog.messages)

@@ -8,6 +8,7 @@ from typing import Final
 
 from leveret.broker.amqp import reply_codes
 from leveret.broker.amqp.errors import Fault
+from leveret.broker.amqp.json_form import text
 
 VERSIONS: Final = ("1.0", "1.1", "1.2")
 
@@ -32,7 +33,8 @@ class StompError(Exception):
         self.is_fatal = is_fatal
 
     def __str__(self) -> str:
-        return f"{self.message}: {self.detail.rstrip()}"
+        # A client may have sent bytes that are no text.
+        return text(f"{self.message}: {self.detail.rstrip()}")
 
 
 def processing_error() -> StompError:

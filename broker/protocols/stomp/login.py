@@ -8,6 +8,7 @@ import logging
 from typing import Final
 
 from leveret.broker.amqp.errors import Fault, not_allowed
+from leveret.broker.amqp.json_form import text
 from leveret.broker.auth.certificates import CertificateRefused, name_from_session
 from leveret.broker.auth.identity import Identity, LoginAttempt
 from leveret.broker.auth.users import may_connect_from
@@ -118,7 +119,7 @@ async def _open(
             # Deleted while a backend was checking.
             raise not_allowed(f"vhost {vhost_name} not found")
     except Fault as fault:
-        logger.error("%s: %s", client.name, fault.explanation)
+        logger.error("%s: %s", client.name, text(fault.explanation))
         raise _refused(f"Virtual host '{vhost_name}' access denied") from None
     try:
         client.check_limits(user, vhost_name)
