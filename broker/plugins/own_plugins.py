@@ -4,16 +4,19 @@ Those in `BUILT_IN` are always there; enabling them changes nothing. The protoco
 are off unless they are enabled.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from leveret import __version__
 from leveret.broker.plugins.plugin import INTERFACE, NONE, Contributions, Plugin
 
+AMQP_1_0: Final = "rabbitmq_amqp1_0"
 STOMP: Final = "rabbitmq_stomp"
 STREAM: Final = "rabbitmq_stream"
 MQTT: Final = "rabbitmq_mqtt"
 WEB_MQTT: Final = "rabbitmq_web_mqtt"
 WEB_STOMP: Final = "rabbitmq_web_stomp"
+_SHARED_PORTS: Final = "leveret.broker.protocols.shared_ports"
 _WEB_PROTOCOLS: Final = "leveret.broker.protocols.websockets.web_protocols"
 
 
@@ -27,7 +30,6 @@ def _own(name: str, description: str, *requires: str, protocols: Contributions =
 BUILT_IN: Final = {
     one.name: one
     for one in (
-        _own("rabbitmq_amqp1_0", "AMQP 1.0"),
         _own("rabbitmq_auth_backend_cache", "Keeps the answers of authentication backends"),
         _own("rabbitmq_auth_backend_http", "Logs in and authorizes by requests to a web server"),
         _own("rabbitmq_auth_backend_ldap", "Logs in and authorizes by an LDAP server"),
@@ -71,6 +73,10 @@ BUILT_IN: Final = {
 OPTIONAL: Final = {
     one.name: one
     for one in (
+        replace(
+            _own(AMQP_1_0, "AMQP 1.0"),
+            start=f"{_SHARED_PORTS}:serve_amqp10", stop=f"{_SHARED_PORTS}:refuse_amqp10",
+        ),
         _own(
             STOMP, "STOMP 1.0, 1.1 and 1.2",
             protocols={"stomp": "leveret.broker.protocols.stomp.stomp_protocol:stomp_protocol"},

@@ -57,6 +57,7 @@ class Services:
     audit: told of changes, with their requester.
     open_counts: of connections and channels, for limits.
     holds_confirms: publisher confirms are withheld, for tests of publishers.
+    serves_amqp10: clients of AMQP 1.0 may connect.
     interceptors: of plugins, which see each message of a client (sessions/interceptors.py).
     """
 
@@ -89,6 +90,7 @@ class Services:
     client_ids: ClientIds = field(init=False)
     observer: Observer | None = None
     holds_confirms: bool = False
+    serves_amqp10: bool = field(init=False)
     interceptors: tuple[Callable[[Any], object], ...] = ()
 
     def __post_init__(self) -> None:
@@ -102,6 +104,7 @@ class Services:
         self.permissions, self.parameters = registry.permissions, registry.parameters
         self.limits, self.policies = registry.limits, registry.policies
         self.policies.may_lift_limits = self.config.is_as_rabbitmq_4
+        self.serves_amqp10 = self.config.is_as_rabbitmq_4
 
     @property
     def cluster_name(self) -> str:

@@ -194,8 +194,9 @@ def text(content):
 class Amqp10Node:
     """A broker without files, and its clients. Use as an asynchronous context manager."""
 
-    def __init__(self, clock=None, **settings):
-        self.broker = Broker(Config(tcp=TcpSettings(listeners=()), **settings), clock=clock)
+    def __init__(self, clock=None, compat="4.0", **settings):
+        config = Config(tcp=TcpSettings(listeners=()), compat=compat, **settings)
+        self.broker = Broker(config, clock=clock)
 
     async def __aenter__(self):
         await self.broker.start()

@@ -4,6 +4,7 @@ import struct
 
 import pytest
 
+from leveret.broker.amqp.frames import PROTOCOL_HEADER
 from leveret.broker.protocols.amqp10.connection import REFUSAL_MS
 from leveret.broker.protocols.amqp10.login import HEADER, IDLE_TIMEOUT_MS, SASL_HEADER
 from leveret.broker.protocols.amqp10.performatives import (
@@ -20,6 +21,8 @@ from leveret.broker.protocols.amqp10.performatives import (
 from leveret.broker.protocols.ending import CLOSE_TIMEOUT_MS
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from tests.protocol.amqp10_peer import Amqp10Node
+
+PLUGIN = "rabbitmq_amqp1_0"
 
 
 @pytest.fixture
@@ -61,6 +64,14 @@ async def test_a_client_without_sasl_is_told_its_header(node):
     client.send_bytes(HEADER)
     assert [one.performative for one in await client.frames()] == [SASL_HEADER]
     assert client.socket.is_closed
+
+
+@pytest.mark.parametrize(("plugins", "answer"), [((), PROTOCOL_HEADER), ((PLUGIN,), SASL_HEADER)])
+async def test_a_node_as_rabbitmq_3_serves_it_with_the_plugin(plugins, answer):
+    async with Amqp10Node(compat="3.12", plugins=plugins) as node:
+        client = node.connect()
+        client.send_bytes(SASL_HEADER)
+        assert (await client.frames())[0].performative == answer
 
 
 async def test_a_wrong_password_is_told_and_the_socket_closed_later(node, clock):

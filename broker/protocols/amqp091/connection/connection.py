@@ -77,7 +77,7 @@ class Connection(ChannelConnection, asyncio.BaseProtocol):
 
         data: the bytes after the header.
         """
-        make = protocol_of(header)
+        make = protocol_of(header, self.services)
         if make is None:
             return False
         self.hand_over(make(self.services, self.connections), header + data)
