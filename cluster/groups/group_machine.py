@@ -54,6 +54,9 @@ class GroupMachine(Protocol):
     def tick(self, wall_ms: int) -> bytes:
         """The entry of a tick."""
 
+    def needs_current(self, question: bytes) -> bool:
+        """Whether the answer has to know all that was confirmed before the question was asked."""
+
     def answer(self, question: bytes) -> bytes:
         """Answer a client's request that needs no entry. Raises ValueError."""
 

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from leveret.cluster.groups.apply_limits import APPLY_BYTES, APPLY_ENTRIES, ApplyLimits
 from leveret.cluster.groups.catch_up_reads import CatchUpReads, ReadsHost
+from leveret.cluster.groups.current_answers import CurrentAnswers
 from leveret.cluster.groups.group_frames import (
     Answered,
     Attach,
@@ -127,7 +128,7 @@ class GroupMember:
     newer version has written; it still stores entries for the other members, but does not lead.
     """
 
-    __deletable__ = ("_reads", "sessions")
+    __deletable__ = ("_current", "_reads", "sessions")
 
     def __init__(
         self, host: MemberHost, group: int, me: str, stored: Stored, machine: GroupMachine,
@@ -159,6 +160,7 @@ class GroupMember:
         self._is_reading = False
         self._tick = MemberTick(host)
         self._timed_index, self._timed_s = 0, 0.0
+        self._current = CurrentAnswers(self.raft.append_empty, self._reply)
         self._reads = CatchUpReads(host, group, self.raft, self._mark, self.lost_entry)
 
     @property
@@ -183,6 +185,7 @@ class GroupMember:
         before = self._writes
         if self.changes.is_due:
             self.changes.start_next()
+        self._current.end_turn()
         try:
             for output in self.raft.take_outputs():
                 self._carry_out(output)
@@ -287,6 +290,7 @@ class GroupMember:
                 break
         if self._is_serving:
             self._tell_effects()
+            self._current.applied(self.applied)
         else:
             self._serve_if_ready()
         if self.applied < self._commit and not (self._is_reading or self.obstacle):
@@ -428,6 +432,7 @@ class GroupMember:
         if self._is_serving:
             self._is_serving = False
             self._tick.cancel()
+            self._current.refuse()
             self.sessions.end_all()
             self.machine.take_effects()
             for node in self.watchers:
@@ -438,7 +443,7 @@ class GroupMember:
         self.stop_serving()
         self.damage = "it was removed"
         # They refer to this member, which is to be freed without a collection of garbage.
-        del self._reads, self.sessions
+        del self._current, self._reads, self.sessions
 
     def watch(self, node: str) -> None:
         """Tell a node whenever this member becomes the leader."""
@@ -516,8 +521,7 @@ class GroupMember:
                 effects = self.machine.took(session.sender, item.consumer, item.octets)
                 self.sessions.route([(session.sender, effect) for effect in effects])
         elif isinstance(item, GroupQuestion):
-            data = self._answer(item.data) if self._is_serving else None
-            self._host.send_item(node, Answered(self.group, item.number, data))
+            self._take_question(node, item)
 
     def tell(
         self, session: GroupSession, effects: list[Effect], entries: Mapping[int, bytes]
@@ -530,6 +534,18 @@ class GroupMember:
         effects, parts = kind.needed_parts(effects, entries)
         told = Told(self.group, session.number, kind.encode(effects), parts)
         self._host.send_item(session.node, told)
+
+    def _take_question(self, node: str, item: GroupQuestion) -> None:
+        needs_current = item.data != MEMBERS and self.machine.needs_current(item.data)
+        if self._is_serving and needs_current:
+            self._current.ask(node, item)
+            self._host.mark(self)
+        else:
+            self._reply(node, item, self._is_serving)
+
+    def _reply(self, node: str, item: GroupQuestion, answers: bool) -> None:
+        data = self._answer(item.data) if answers else None
+        self._host.send_item(node, Answered(self.group, item.number, data))
 
     def _answer(self, question: bytes) -> bytes:
         is_of_members = question == MEMBERS

@@ -119,6 +119,10 @@ class Leading:
             return 0
         return self._append(DATA, payloads)
 
+    def append_empty(self) -> int:
+        """Append an entry without data; return its index, or 0 during a transfer."""
+        return 0 if self.is_refusing else self._append(TERM_START, [b""])
+
     def _append(self, kind: int, payloads: list[bytes]) -> int:
         state = self.state
         first = state.log.last_index + 1

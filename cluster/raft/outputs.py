@@ -11,7 +11,8 @@ from leveret.cluster.raft.messages import RaftMessage
 DATA = 0
 """The kind of proposed entries."""
 TERM_START = 1
-"""The kind of the first entry of each leader, which has no data."""
+"""The kind of entries without data: the first one of each leader, and those that show that it still
+leads."""
 CONFIGURATION = 2
 """The kind of entries that change the members."""
 

@@ -149,6 +149,13 @@ class RaftMember:
         """
         return self.leading.propose(payloads) if self.leading is not None else 0
 
+    def append_empty(self) -> int:
+        """Append an entry without data; return its index, or 0 if it is refused.
+
+        Once it is committed, this member is known to have led when it was appended.
+        """
+        return self.leading.append_empty() if self.leading is not None else 0
+
     def synced(self, writes: int, now_ms: int) -> None:
         """The writes up to this number are on disk."""
         self._at(now_ms)

@@ -14,7 +14,7 @@ from leveret.cluster.streams.machine.commands import (
 from leveret.cluster.streams.machine.effects import Applied, Effect, UnknownSender
 from leveret.cluster.streams.machine.entry_counts import check_publish
 from leveret.cluster.streams.machine.filters import BYTES_MIN
-from leveret.cluster.streams.machine.questions import answer
+from leveret.cluster.streams.machine.questions import answer, needs_current
 from leveret.cluster.streams.machine.stream_machine import StreamMachine, restore
 from leveret.cluster.streams.machine.tracking import SENDER, decode_records, sender_of
 from leveret.storage.stream_groups.stored_state import decode_state
@@ -138,6 +138,10 @@ class StreamGroupMachine:
     def tick(self, wall_ms: int) -> bytes:
         """There is none."""
         raise AssertionError("a stream has no ticks")
+
+    def needs_current(self, question: bytes) -> bool:
+        """An old sequence number would let a publisher use the next ones again."""
+        return needs_current(question)
 
     def answer(self, question: bytes) -> bytes:
         """Answer a client's question about the state. Raises QuestionError."""

@@ -6,11 +6,10 @@ are made on all nodes when everything is over: so nothing was delivered that was
 """
 
 import re
-import time
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tests.jepsen.account import SHOWN, Account, is_peace
+from tests.jepsen.account import SHOWN, Account
 
 if TYPE_CHECKING:
     from tests.jepsen.group_account import GroupAccount
@@ -74,13 +73,8 @@ class StoredOffset:
         self._account = account
         self._queue = queue
 
-    def found(self, offset: int, node: str, *, is_last: bool = False) -> None:
-        """A node has shown this one. is_last: all is over.
-
-        A leader answers from its state until it learns that another one was elected.
-        """
-        if not is_last and not is_peace(self._account.events, time.monotonic()):
-            return
+    def found(self, offset: int, node: str) -> None:
+        """A node has shown this one."""
         is_known = offset in self.doubtful or offset == self.through.get(node)
         if offset < self.stored and not is_known:
             self._account.wrong.append(

@@ -178,7 +178,7 @@ class StreamClients(Clients):
             with contextlib.suppress(*STREAM_LOST):
                 async with StreamClient(self._host(node)) as client:
                     found = await client.stored_offset(queue, READER)
-                    self._offsets[queue].found(found, node, is_last=True)
+                    self._offsets[queue].found(found, node)
                     return
             await asyncio.sleep(RETRY_SECONDS)
 

@@ -1,7 +1,7 @@
 """Questions of a client to the leader of a stream: stored offsets and sequence numbers.
 
-The leader answers from its applied state, so an answer includes everything confirmed before it.
-Management asks for all of them.
+The leader answers a client when it is certain that it still leads (groups/current_answers.py): the
+answer includes all that was confirmed before the question. Management asks for all of them.
 """
 
 from struct import Struct
@@ -41,6 +41,14 @@ def ask_sequence(publisher: bytes) -> bytes:
 def ask_all() -> bytes:
     """The question for all stored offsets and sequence numbers."""
     return bytes((_ALL,))
+
+
+def needs_current(question: bytes) -> bool:
+    """Whether the answer has to know all that was confirmed before the question was asked.
+
+    Management, which asks for all of it again and again, shows what the leader knows.
+    """
+    return question != ask_all()
 
 
 def answer(machine: StreamMachine, question: bytes) -> bytes:

@@ -30,6 +30,8 @@ from tests.unit.cluster.links.fakes import COOKIE, system_clock
 NAMES = ("a@127.0.0.1", "b@127.0.0.1", "c@127.0.0.1")
 ADD, SETTLE, NEWER, BROKEN = 1, 2, 3, 4
 """What commands do. A newer version has written NEWER; BROKEN shows that the program is wrong."""
+NOW = b"added now"
+"""The question whose answer has to be current."""
 _incarnations = itertools.count(1)
 
 
@@ -90,6 +92,9 @@ class KeepingMachine:
 
     def tick(self, wall_ms):
         raise AssertionError("nobody asked for a tick")
+
+    def needs_current(self, question):
+        return question == NOW
 
     def answer(self, question):
         return question + b" %d" % self.added

@@ -27,6 +27,7 @@ from leveret.storage.log.log_files import FILE_BYTES_MAX
 from tests.patience import until
 from tests.unit.cluster.groups.grouped_nodes import (
     NAMES,
+    NOW,
     Client,
     GroupedNode,
     GroupedNodes,
@@ -410,6 +411,43 @@ async def test_a_question_is_answered_by_the_leader(tmp_path):
             client.use.ask(b"added", answers.append)
         await until(lambda: len(answers) == 3)
         assert answers == [b"added 0"] * 3
+
+
+async def test_a_current_answer_comes_after_the_next_entry(tmp_path):
+    async with GroupedNodes(tmp_path) as nodes:
+        await nodes.create([1])
+        clients = [Client(node, 1, sender) for sender, node in enumerate(nodes, 1)]
+        answers = []
+        await until(lambda: all(client.use.leader for client in clients))
+        before = nodes.leader(1).groups.members[1].applied
+        for client in clients:
+            client.use.ask(NOW, answers.append)
+        await until(lambda: len(answers) == 3)
+        assert answers == [b"added now 0"] * 3
+        assert nodes.leader(1).groups.members[1].applied > before
+
+
+async def test_a_leader_that_is_cut_off_gives_no_current_answer(tmp_path):
+    async with GroupedNodes(tmp_path) as nodes:
+        await nodes.create([1])
+        await nodes.led([1])
+        leader = nodes.leader(1)
+        client = Client(leader, 1)
+        await until(lambda: client.use.leader)
+        member, answers = leader.groups.members[1], []
+        for peer in leader.links.peers.values():
+            peer.send = lambda service, *pieces: None
+        client.use.ask(b"added", answers.append)
+        client.use.ask(NOW, answers.append)
+        await until(lambda: member.raft.state.log.last_index > member.applied)
+        assert answers == [b"added 0"]
+        # It hears of the next leader.
+        term, other = member.raft.state.term, next(iter(leader.links.peers))
+        next_one = encode_message(Entries(1, term + 1, 0, 0, 0, 0, 0, []))
+        peer = leader.links.peers[other]
+        leader.groups.received(peer, encode_raft(other, leader.name, next_one))
+        await until(lambda: len(answers) == 2)
+        assert answers[1] is None
 
 
 async def test_idle_groups_cost_nothing(tmp_path):
