@@ -55,7 +55,7 @@ class HeldInput(SocketInput):
         self._turns.watch.run(partial(self._step, operation), self._cause)
 
     def _step(self, operation: PendingOperation) -> None:
-        if operation is not self._operation:
+        if not self._is_waiting(operation):
             return
         try:
             operation.step()
@@ -65,9 +65,13 @@ class HeldInput(SocketInput):
             if not self._has_ended:
                 self.handle()
             return
-        if operation.is_over and operation is self._operation:
+        if operation.is_over and self._is_waiting(operation):
             self._operation = None
             self.handle()
+
+    def _is_waiting(self, operation: PendingOperation) -> bool:
+        """Whether this is the operation that waits. A step may end the connection, and so it."""
+        return self._operation is operation
 
     def end_operations(self) -> None:
         """The connection ends: end the operation that waits; none waits after this."""

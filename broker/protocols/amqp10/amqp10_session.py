@@ -85,17 +85,22 @@ logger = logging.getLogger("leveret.connection")
 class FrameOutput(Protocol):
     """The output of the connection."""
 
-    is_congested: bool
+    @property
+    def is_congested(self) -> bool:
+        """Whether the client does not read."""
 
     def write(self, piece: bytes) -> None:
         """Write this at the end of the round."""
 
 
-class Amqp10Connection(SessionConnection):
+class Amqp10Connection(Protocol):
     """The connection, as its sessions see it. frame_bytes_max: of the client."""
 
-    output: FrameOutput
     frame_bytes_max: int
+
+    @property
+    def output(self) -> FrameOutput:
+        """Its output."""
 
     def settle_later(self, session: "Amqp10Session") -> None:
         """Call the session's `send_outcomes` before the output is written."""
@@ -114,18 +119,21 @@ class Amqp10Session(Session):
         "handle_max", "incoming", "outgoing", "owner", "pairs",
     )  # fmt: skip
 
-    def __init__(self, connection: Amqp10Connection, channel: int, begin: Begin) -> None:
+    def __init__(
+        self, connection: SessionConnection, owner: Amqp10Connection, channel: int, begin: Begin
+    ) -> None:
+        """owner: the same connection."""
         super().__init__(connection, channel + 1)
-        self.owner = connection
+        self.owner = owner
         self.channel = channel
-        self.frame_bytes_max = connection.frame_bytes_max
+        self.frame_bytes_max = owner.frame_bytes_max
         self.handle_max = min(
             HANDLE_MAX, HANDLE_MAX if begin.handle_max is None else (begin.handle_max)
         )
         self.incoming: dict[int, IncomingLink] = {}
         self.outgoing: dict[int, OutgoingLink] = {}
         self.pairs: dict[str, ManagementPair] = {}
-        self._output = connection.output
+        self._output = owner.output
         self._next_incoming_id = begin.next_outgoing_id
         self._incoming_window = INCOMING_WINDOW
         self._next_outgoing_id = FIRST_OUTGOING_ID

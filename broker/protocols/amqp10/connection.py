@@ -30,6 +30,7 @@ from leveret.broker.protocols.amqp10.login import (
 )
 from leveret.broker.protocols.amqp10.performatives import (
     UINT_MAX,
+    Begin,
     Close,
     Error,
     Open,
@@ -147,6 +148,10 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
         self.open_vhost(user, vhost, AMQP_1_0)
 
     # Sessions
+
+    def new_session(self, channel: int, request: Begin) -> Amqp10Session:
+        """The session that a client begins."""
+        return Amqp10Session(self, self, channel, request)
 
     def settle_later(self, session: Amqp10Session) -> None:
         """Call the session's `send_outcomes` before the output is written."""

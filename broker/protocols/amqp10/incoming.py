@@ -6,14 +6,14 @@ what comes after it. Meanwhile, and while an alarm blocks publishers, the socket
 """
 
 import logging
-from typing import Any, Final
+from typing import Final, Protocol
 
 from leveret.broker.amqp.errors import ChannelFault, Fault
 from leveret.broker.amqp10.values import Amqp10Error
 from leveret.broker.net.held_input import HeldInput
 from leveret.broker.net.reading import Reading
 from leveret.broker.protocols.amqp10 import attaching, management_links
-from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Connection, Amqp10Session
+from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Session
 from leveret.broker.protocols.amqp10.conditions import (
     FRAMING_ERROR,
     ILLEGAL_STATE,
@@ -24,7 +24,7 @@ from leveret.broker.protocols.amqp10.conditions import (
 )
 from leveret.broker.protocols.amqp10.frame_input import FrameError, FrameInput
 from leveret.broker.protocols.amqp10.incoming_link import IncomingLink, IncomingMessage
-from leveret.broker.protocols.amqp10.login import CHANNEL_MAX, Login, Unexpected
+from leveret.broker.protocols.amqp10.login import CHANNEL_MAX, Login, LoginConnection, Unexpected
 from leveret.broker.protocols.amqp10.performatives import (
     AMQP_FRAME,
     SASL_FRAME,
@@ -52,8 +52,8 @@ MESSAGE_WORK: Final = 40
 logger = logging.getLogger("leveret.connection")
 
 
-class ServedAmqp10(Amqp10Connection):
-    """The connection whose frames are handled."""
+class IncomingConnection(LoginConnection, Protocol):
+    """The connection whose frames are handled. channel_max: the client's."""
 
     reading: Reading
     channel_max: int
@@ -61,13 +61,12 @@ class ServedAmqp10(Amqp10Connection):
     @property
     def state(self) -> str:
         """One of the states in protocols/ending.py."""
-        raise NotImplementedError
 
     def handle_input(self) -> None:
         """Call `Incoming.handle`."""
 
-    def send(self, performative: Performative) -> None:
-        """Send a performative on channel 0."""
+    def new_session(self, channel: int, request: Begin) -> Amqp10Session:
+        """The session that a client begins."""
 
     def fail(self, error: Error) -> None:
         """Close the connection with an error."""
@@ -75,14 +74,11 @@ class ServedAmqp10(Amqp10Connection):
     def closed_by_client(self) -> None:
         """The client has closed the connection, or answered its close."""
 
-    def drop(self) -> None:
-        """Close the socket after all output is sent."""
-
 
 class Incoming(HeldInput):
     """The input of one connection. sessions: by their channels."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: IncomingConnection) -> None:
         super().__init__(connection.services, connection)
         self._connection = connection
         self._frames = FrameInput(INITIAL_FRAME_BYTES_MAX)
@@ -233,7 +229,7 @@ class Incoming(HeldInput):
             )
         if channel in self.sessions or channel in self._ended:
             raise ConnectionEnds(ILLEGAL_STATE, f"channel {channel} has a session already")
-        session = self.sessions[channel] = Amqp10Session(connection, channel, request)
+        session = self.sessions[channel] = connection.new_session(channel, request)
         session.send(session.begun())
 
     def _handle_in(

@@ -1,5 +1,7 @@
 """The offsets of traced messages: known if a chunk has just the commands of one client."""
 
+from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.cluster.replicated_queues.client.unapplied_hold import UnappliedHold
 from leveret.cluster.streams.client.commands import JoinStream, PublishEntries
 from leveret.cluster.streams.client.placed_messages import report_places
 from leveret.cluster.streams.machine.effects import Applied
@@ -17,7 +19,7 @@ class Placed:
 
 def publish(count, *traced):
     """A command with `count` messages. traced: pairs of a place and of the numbers from there."""
-    command = PublishEntries(b"", None)
+    command = PublishEntries(b"", UnappliedHold(UntakenBytes(lambda _: None)))
     command.message_count = count
     command.traced += traced
     return command
