@@ -11,7 +11,7 @@ QoS 2 of MQTT 3.1.1 is treated as QoS 1, and refused in 5.0, as in RabbitMQ.
 """
 
 from collections import deque
-from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from librt.strings import BytesWriter, write_i16_be
@@ -351,7 +351,7 @@ class Publisher:
             return
         number = confirms.published
         confirms.hold(number, 1, answer)
-        answer.when_given(_confirming(session, number, answer))
+        answer.when_given(partial(_confirm, session, number, answer))
 
     def _refuse(self) -> None:
         """Refuse a run, because an alarm has lasted too long."""
@@ -455,18 +455,14 @@ async def _until(answer: Answer[None]) -> None:
     await answer
 
 
-def _confirming(session: MqttSession, number: int, answer: Answer[None]) -> Callable[[], object]:
+def _confirm(session: MqttSession, number: int, answer: Answer[None]) -> None:
     """Confirm a retained message, or refuse it."""
-
-    def confirm() -> None:
-        confirms = session.confirms
-        if confirms is None:
-            return
-        try:
-            answer.result()
-        except (RetainedLimitReached, RetainedFileError):
-            confirms.holder_died(answer, False)
-        else:
-            confirms.confirm(number, answer)
-
-    return confirm
+    confirms = session.confirms
+    if confirms is None:
+        return
+    try:
+        answer.result()
+    except (RetainedLimitReached, RetainedFileError):
+        confirms.holder_died(answer, False)
+    else:
+        confirms.confirm(number, answer)

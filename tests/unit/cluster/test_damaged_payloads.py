@@ -8,8 +8,11 @@ import random
 import msgspec
 import pytest
 
+from leveret.broker.retained.retained_messages import RetainedMessages
+from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.vhost.direct_replies import Replies
 from leveret.cluster.links.services import (
+    CLIENT_IDS_SERVICE,
     GROUPS_SERVICE,
     LIMITED_COUNTS_SERVICE,
     METADATA_SERVICE,
@@ -18,12 +21,14 @@ from leveret.cluster.links.services import (
     PAYLOAD_ERRORS,
     REMOTE_QUEUES_SERVICE,
     REPLIES_SERVICE,
+    RETAINED_SERVICE,
     RPC_SERVICE,
     SERVICE_NAMES,
     STREAMS_SERVICE,
 )
 from leveret.cluster.metadata.messages import SubmissionId, Submit, encode
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
+from leveret.cluster.retained.retained_copies import RetainedCopies
 from leveret.cluster.rpc.direct_replies import RemoteReplies
 from leveret.cluster.streams.stream_machines import StreamGroupMachines
 from leveret.storage.log.log_files import FILE_BYTES_MAX
@@ -31,6 +36,7 @@ from tests.linked_nodes import LinkEnd, LinkServices
 from tests.linked_rpc import linked
 from tests.unit.cluster.groups.grouped_nodes import NAMES, GroupedNode, KeepingKind
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
+from tests.unit.cluster.node_status.test_clients_elsewhere import Node as ClientNode
 from tests.unit.cluster.node_status.test_limited_counts import OneNode as CountingNode
 from tests.unit.cluster.node_status.test_node_states import OneNode as StatedNode
 from tests.unit.cluster.streams.stream_nodes import StreamNode
@@ -93,6 +99,20 @@ def mirrored_queues():
     return nodes.by_name[B].replicas, nodes.ends[B, A]
 
 
+def retained_messages():
+    clock = VirtualClock()
+    service = RetainedCopies(LinkServices(), RetainedMessages(clock, "a"), clock)
+    end = LinkEnd(B)
+    service.peer_up(end)
+    return service, end
+
+
+def client_ids():
+    service, end = ClientNode("a").service, LinkEnd(B)
+    service.peer_up(end)
+    return service, end
+
+
 @pytest.fixture
 def cluster(tmp_path):
     """Two nodes, of which a coordinates."""
@@ -110,6 +130,8 @@ MADE = {
     NODE_STATES_SERVICE: node_states,
     REPLIES_SERVICE: replies,
     LIMITED_COUNTS_SERVICE: limited_counts,
+    RETAINED_SERVICE: retained_messages,
+    CLIENT_IDS_SERVICE: client_ids,
 }
 
 

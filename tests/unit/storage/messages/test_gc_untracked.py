@@ -12,6 +12,8 @@ from leveret.storage.queue.transient_queue import TransientQueue
 from tests.unit.storage.fake_store import ADDRESS, FakeStore
 
 COUNT = 1000
+FEW = COUNT // 4
+"""What other parts of the process may add meanwhile: a list of all messages would have `COUNT`."""
 
 
 @pytest.fixture(params=["in memory", "durable", "not durable"])
@@ -40,8 +42,8 @@ def test_a_full_collection_does_not_look_at_messages(queue):
     now_objects, now_items = tracked()
     # The log's list of what is to be written has one run for each message of a durable queue.
     runs = len(queue._store.queue_log.runs) if hasattr(queue, "_store") else 0
-    assert now_objects - objects < 50
-    assert now_items - items - runs < 50
+    assert now_objects - objects < FEW
+    assert now_items - items - runs < FEW
     assert gc.get_referrers(queue.peek()) == []
 
 
@@ -50,5 +52,5 @@ def test_it_does_not_look_at_those_that_came_back(queue):
     objects, items = tracked()
     queue.requeue(queue.fetch(COUNT, True))
     now_objects, now_items = tracked()
-    assert now_objects - objects < 50
-    assert now_items - items < 50
+    assert now_objects - objects < FEW
+    assert now_items - items < FEW
