@@ -118,7 +118,7 @@ class MqttSettings:
         "mqtt.mailbox_soft_limit",
         whole_number("messages", minimum=1),
         200,
-        "How many QoS 0 messages wait for a client that does not read them; more are dropped.",
+        "RabbitMQ's limit of QoS 0 messages that wait for a client. Taken, and not in force yet.",
     )
     login_timeout_ms: int = setting(
         "mqtt.login_timeout",
