@@ -28,6 +28,7 @@ from leveret.broker.protocols.amqp10.incoming_link import IncomingLink
 from leveret.broker.protocols.amqp10.management_links import ManagementPair
 from leveret.broker.protocols.amqp10.outgoing_link import OutgoingLink
 from leveret.broker.protocols.amqp10.performatives import (
+    FIRST,
     OUTCOME_NAMES,
     RECEIVER,
     SECOND,
@@ -115,7 +116,7 @@ async def _attach_incoming(session: Amqp10Session, request: Attach) -> None:
     session.send(
         Attach(
             request.name, request.handle, RECEIVER,
-            snd_settle_mode=request.snd_settle_mode, rcv_settle_mode=0,
+            snd_settle_mode=request.snd_settle_mode, rcv_settle_mode=FIRST,
             source=request.source, target=target, max_message_size=size_max,
         )
     )  # fmt: skip
@@ -280,7 +281,7 @@ def _attach_management(session: Amqp10Session, request: Attach) -> None:
             MESSAGE_BYTES_MAX, is_management=True,
         )  # fmt: skip
         session.incoming[request.handle] = link
-        session.send(answer._replace(rcv_settle_mode=0, max_message_size=MESSAGE_BYTES_MAX))
+        session.send(answer._replace(rcv_settle_mode=FIRST, max_message_size=MESSAGE_BYTES_MAX))
         session.give_credit(link)
     else:
         pair.handle = request.handle

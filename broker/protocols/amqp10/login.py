@@ -16,7 +16,7 @@ import platform
 from typing import Any, Final, Protocol
 
 from leveret import __version__
-from leveret.broker.amqp.errors import Fault, not_allowed
+from leveret.broker.amqp.errors import not_allowed
 from leveret.broker.amqp10.values import Value
 from leveret.broker.auth.certificates import CertificateRefused, name_from_session
 from leveret.broker.auth.identity import Identity, LoginAttempt
@@ -239,6 +239,3 @@ def _opened(services: Services, request: Open) -> Open:
         config.node_name, None, config.frame_max_bytes or FRAME_BYTES_MAX, channel_max,
         IDLE_TIMEOUT_MS, offered_capabilities=_CAPABILITIES, properties=Value("map", properties),
     )  # fmt: skip
-
-
-__all__ = ["Fault", "Login", "Unexpected"]

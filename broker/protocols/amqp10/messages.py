@@ -37,7 +37,6 @@ from leveret.broker.amqp10.sections import (
     read_message,
 )
 from leveret.broker.amqp10.values import (
-    Amqp10Error,
     Value,
     decode,
     encode,
@@ -263,4 +262,3 @@ _RESPONSE_TOPIC: Final = "x-reply-to-topic"
 """The form and the header of messages that were published by MQTT 5.0."""
 _X_EXCHANGE: Final = encode_symbol("x-exchange")
 _X_ROUTING_KEY: Final = encode_symbol("x-routing-key")
-__all__ = ["Amqp10Error", "AnnotationRefused", "Delivered", "Published", "read_published"]

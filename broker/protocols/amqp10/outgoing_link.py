@@ -61,7 +61,7 @@ class OutgoingLink(SessionConsumer):
 
     __slots__ = (
         "_delivered", "_last_address", "_last_header", "_link_session", "delivery_count", "handle",
-        "is_draining", "is_settled", "link_credit", "name",
+        "is_draining", "is_settled", "link_credit",
     )  # fmt: skip
 
     def __init__(
@@ -77,7 +77,6 @@ class OutgoingLink(SessionConsumer):
     ) -> None:
         super().__init__(session, queue, tag, no_ack, False, arguments)
         self._link_session = link_session
-        self.name = tag
         self.handle = handle
         self.is_settled = is_settled
         self.delivery_count = 0
