@@ -5,6 +5,7 @@ import struct
 import pytest
 
 from leveret.broker.amqp.frames import PROTOCOL_HEADER
+from leveret.broker.config.authentication_settings import AuthenticationSettings
 from leveret.broker.protocols.amqp10.connection import REFUSAL_MS
 from leveret.broker.protocols.amqp10.login import HEADER, IDLE_TIMEOUT_MS, SASL_HEADER
 from leveret.broker.protocols.amqp10.performatives import (
@@ -72,6 +73,16 @@ async def test_a_node_as_rabbitmq_3_serves_it_with_the_plugin(plugins, answer):
         client = node.connect()
         client.send_bytes(SASL_HEADER)
         assert (await client.frames())[0].performative == answer
+
+
+async def test_anonymous_is_not_offered_where_other_mechanisms_are_configured():
+    chosen = AuthenticationSettings(mechanisms=("PLAIN",))
+    async with Amqp10Node(authentication=chosen) as node:
+        client = node.connect()
+        client.send_bytes(SASL_HEADER)
+        assert (await client.frames())[1].performative == SaslMechanisms(["PLAIN"])
+        assert await client.answers(SaslInit("ANONYMOUS")) == []
+        assert client.socket.is_closed
 
 
 async def test_a_wrong_password_is_told_and_the_socket_closed_later(node, clock):

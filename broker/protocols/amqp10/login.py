@@ -22,6 +22,7 @@ from leveret.broker.auth.certificates import CertificateRefused, name_from_sessi
 from leveret.broker.auth.identity import Identity, LoginAttempt
 from leveret.broker.auth.sasl import SaslError, read_response
 from leveret.broker.auth.users import may_connect_from
+from leveret.broker.config.authentication_settings import AuthenticationSettings
 from leveret.broker.events.connection_events import login_failed, login_succeeded
 from leveret.broker.protocols.amqp091.connection.handshake import (
     COMPATIBLE_VERSIONS,
@@ -146,13 +147,18 @@ class Login:
 
     @property
     def _mechanisms(self) -> list[str]:
-        """The mechanisms that this connection can use."""
+        """The mechanisms that this connection can use.
+
+        ANONYMOUS is one of RabbitMQ 4's default mechanisms, and of no others unless it is named.
+        """
         connection = self._connection
         configured = connection.services.config.authentication.mechanisms
         found = [name for name in configured if name in {"PLAIN", "AMQPLAIN"}]
         if EXTERNAL in configured and connection.tls is not None:
             found.append(EXTERNAL)
-        return [*found, ANONYMOUS]
+        if ANONYMOUS in configured or configured == AuthenticationSettings().mechanisms:
+            found.append(ANONYMOUS)
+        return found
 
     async def _authenticate(self, request: SaslInit) -> None:
         connection = self._connection
