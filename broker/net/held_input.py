@@ -2,17 +2,33 @@
 
 A frame whose operation waits for an answer, such as that of another node or of a backend, holds up
 the frames after it, so that the client gets its answers in order. The operation is a coroutine that
-awaits `Answer`s (broker/runtime/pending.py); it has no task, and a time limit.
+awaits `Answer`s (broker/runtime/pending.py); it has no task, and a time limit. While input waits
+for an operation, for the end of an alarm or for the next round, the socket is not read.
 """
 
 from functools import partial
+from typing import Protocol
 
 from mypy_extensions import mypyc_attr
 
 from leveret.broker.amqp.errors import Fault, internal_error
+from leveret.broker.net.reading import Reading
 from leveret.broker.net.socket_input import SocketInput
 from leveret.broker.runtime.pending import PendingOperation, Steps, begin
 from leveret.broker.services.services import Services
+
+
+class InputConnection(Protocol):
+    """The connection whose input waits."""
+
+    reading: Reading
+
+    @property
+    def services(self) -> Services:
+        """The services of the node."""
+
+    def handle_input(self) -> None:
+        """Call `HeldInput.handle`."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -20,22 +36,23 @@ class HeldInput(SocketInput):
     """The bytes that one connection receives, and the operation that waits, if any.
 
     A protocol overrides `take`, `handle` and `operation_failed`, and handles no input while
-    `is_operating`. It calls `end_operations` when its connection ends.
+    `has_to_wait`. At the end of `handle` it calls `pause` if input is left, and `resume` if not. It
+    calls `end_operations` when its connection ends.
     """
 
-    __slots__ = ("_has_ended", "_operation", "_services")
+    __slots__ = (
+        "_has_ended", "_input_connection", "_is_paused", "_operation", "_reading", "_services",
+    )  # fmt: skip
 
-    def __init__(self, services: Services, cause: object) -> None:
-        """cause: the connection, named as the cause of a turn that takes long."""
-        super().__init__(services.turns, cause)
+    def __init__(self, connection: InputConnection) -> None:
+        """connection: a weak reference, which is also the cause of a turn that takes long."""
+        services = connection.services
+        super().__init__(services.turns, connection)
+        self._input_connection = connection
         self._services = services
+        self._reading = connection.reading
         self._operation: PendingOperation | None = None
-        self._has_ended = False
-
-    @property
-    def is_operating(self) -> bool:
-        """Whether an operation waits for an answer."""
-        return self._operation is not None
+        self._is_paused = self._has_ended = False
 
     def run(self, steps: Steps) -> None:
         """Run the steps of an operation. Raises the errors of those that need not wait."""
@@ -79,6 +96,37 @@ class HeldInput(SocketInput):
         operation, self._operation = self._operation, None
         if operation is not None:
             operation.close()
+
+    # Reading
+
+    @property
+    def is_held(self) -> bool:
+        """Whether input waits for something other than its turn and the end of an alarm."""
+        return self._operation is not None
+
+    @property
+    def has_to_wait(self) -> bool:
+        """Whether no more input may be handled in this turn."""
+        return self._turns.work_left <= 0 or self.is_held or self._reading.is_blocked
+
+    def pause(self) -> None:
+        """Input is left: the socket is not read until it is handled."""
+        if not self._is_paused:
+            self._is_paused = True
+            self._reading.pause_for_input()
+        if self._turns.work_left <= 0 and not self.is_held and not self._reading.is_blocked:
+            self.go_on()
+
+    def resume(self) -> None:
+        """All input that has come is handled: read the socket again."""
+        if self._is_paused:
+            self._is_paused = False
+            self._reading.resume_after_input()
+
+    def go_on(self) -> None:
+        """Handle the input that is left in a later round."""
+        # The connection may end before, and is not to be freed while this waits.
+        self._turns.after_round(self._input_connection.handle_input)
 
     def handle(self) -> None:
         """Handle the input that has come, up to a frame that has to wait."""

@@ -10,8 +10,7 @@ from typing import Final, Protocol
 
 from leveret.broker.amqp.errors import ChannelFault, Fault
 from leveret.broker.amqp10.values import Amqp10Error
-from leveret.broker.net.held_input import HeldInput
-from leveret.broker.net.reading import Reading
+from leveret.broker.net.held_input import HeldInput, InputConnection
 from leveret.broker.protocols.amqp10 import attaching, management_links
 from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Session
 from leveret.broker.protocols.amqp10.conditions import (
@@ -52,18 +51,14 @@ MESSAGE_WORK: Final = 40
 logger = logging.getLogger("leveret.connection")
 
 
-class IncomingConnection(LoginConnection, Protocol):
+class IncomingConnection(LoginConnection, InputConnection, Protocol):
     """The connection whose frames are handled. channel_max: the client's."""
 
-    reading: Reading
     channel_max: int
 
     @property
     def state(self) -> str:
         """One of the states in protocols/ending.py."""
-
-    def handle_input(self) -> None:
-        """Call `Incoming.handle`."""
 
     def new_session(self, channel: int, request: Begin) -> Amqp10Session:
         """The session that a client begins."""
@@ -79,19 +74,13 @@ class Incoming(HeldInput):
     """The input of one connection. sessions: by their channels."""
 
     def __init__(self, connection: IncomingConnection) -> None:
-        super().__init__(connection.services, connection)
+        super().__init__(connection)
         self._connection = connection
         self._frames = FrameInput(INITIAL_FRAME_BYTES_MAX)
         self._operating: Amqp10Session | None = None
-        self._is_paused = False
         self._login = Login(connection)
         self.sessions: dict[int, Amqp10Session] = {}
         self._ended: set[int] = set()
-
-    @property
-    def is_held(self) -> bool:
-        """Whether input waits for an answer."""
-        return self.is_operating
 
     def limit(self, frame_bytes_max: int) -> None:
         """The largest frame from now on."""
@@ -113,18 +102,13 @@ class Incoming(HeldInput):
             self._frames.add(data)
             self.handle()
 
-    def go_on(self) -> None:
-        """Handle input that has waited, in a later round."""
-        # The connection may end before, and is not to be freed while this waits.
-        self._turns.after_round(self._connection.handle_input)
-
     def handle(self) -> None:
         """Handle the frames that have come. If some have to wait, the socket is not read."""
         connection = self._connection
         try:
-            while not self._has_to_wait:
+            while connection.state is not GONE and not self.has_to_wait:
                 if not self._handle_next():
-                    self._resume_reading()
+                    self.resume()
                     return
         except Unexpected as error:
             logger.error("closing connection %s: %s", connection.name, error)
@@ -138,23 +122,7 @@ class Incoming(HeldInput):
         if connection.state is GONE:
             self._frames.clear()
             return
-        self._is_paused = True
-        connection.reading.pause_for_input()
-        if self._turns.work_left <= 0:
-            self.go_on()
-
-    @property
-    def _has_to_wait(self) -> bool:
-        connection = self._connection
-        return (
-            self.is_held or connection.reading.is_blocked or self._turns.work_left <= 0
-            or connection.state is GONE
-        )  # fmt: skip
-
-    def _resume_reading(self) -> None:
-        if self._is_paused:
-            self._is_paused = False
-            self._connection.reading.resume_after_input()
+        self.pause()
 
     def _close(self, error: Error, *, drops: bool = False) -> None:
         """Close the connection with an error; without a word if the client is not logged in."""

@@ -96,7 +96,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         self.keep_alive_ms = 0
         itself = weakref.proxy(self)
         settings = services.config.mqtt
-        received = MqttInput(itself, self.reading, settings.max_packet_size_unauthenticated)
+        received = MqttInput(itself, settings.max_packet_size_unauthenticated)
         output = MqttOutput(services.turns, services.clock, received)
         self.reading.unblocked = received.go_on
         self.compose(received, output, Ending(itself, services.clock, CLOSE_TIMEOUT_MS))

@@ -11,8 +11,7 @@ from typing import Final, Protocol
 from mypy_extensions import i64
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.net.held_input import HeldInput
-from leveret.broker.net.reading import Reading
+from leveret.broker.net.held_input import HeldInput, InputConnection
 from leveret.broker.protocols.ending import HANDSHAKE, RUNNING
 from leveret.broker.protocols.mqtt import codes, packets
 from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
@@ -22,7 +21,6 @@ from leveret.broker.protocols.mqtt.properties import MalformedPacket
 from leveret.broker.protocols.mqtt.publisher import Publisher
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.pending import Steps
-from leveret.broker.services.services import Services
 from leveret.storage.messages.message import Entry
 
 PACKET_WORK: Final = 250
@@ -34,15 +32,10 @@ BIG_READ_BYTES: Final = 128 * 1024
 logger = logging.getLogger("leveret.connection")
 
 
-class IncomingConnection(Protocol):
+class IncomingConnection(InputConnection, Protocol):
     """The connection whose packets are handled."""
 
     name: str
-    reading: Reading
-
-    @property
-    def services(self) -> Services:
-        """The services of the node."""
 
     @property
     def state(self) -> str:
@@ -76,9 +69,6 @@ class IncomingConnection(Protocol):
     def drop(self) -> None:
         """Close the socket after all output is sent."""
 
-    def handle_input(self) -> None:
-        """Call `MqttInput.handle`."""
-
 
 class MqttInput(HeldInput):
     """The input of one connection. last_read_ms: when bytes came last.
@@ -87,21 +77,17 @@ class MqttInput(HeldInput):
     """
 
     __slots__ = (
-        "_acked", "_acked_queue", "_connection", "_has_packet", "_id", "_is_paused", "_level",
-        "_reading", "last_read_ms", "packets", "publisher",
+        "_acked", "_acked_queue", "_connection", "_has_packet", "_id", "_level",
+        "last_read_ms", "packets", "publisher",
     )  # fmt: skip
 
-    def __init__(
-        self, connection: IncomingConnection, reading: Reading, packet_bytes_max: int
-    ) -> None:
-        super().__init__(connection.services, connection)
+    def __init__(self, connection: IncomingConnection, packet_bytes_max: int) -> None:
+        super().__init__(connection)
         self._connection = connection
-        self._reading = reading
         # A reference would keep a closed connection alive.
         self._id = id(self)
         self._level = 0
         self._has_packet = False
-        self._is_paused = False
         self._acked: list[Entry] | None = None
         self._acked_queue: QueueClient | None = None
         self.last_read_ms = 0
@@ -112,11 +98,6 @@ class MqttInput(HeldInput):
         """The client is known. level: of the protocol."""
         self._level = level
         self.packets.packet_bytes_max = packet_bytes_max
-
-    @property
-    def is_held(self) -> bool:
-        """Whether input waits for an answer."""
-        return self.is_operating
 
     def release(self) -> None:
         """Forget everything: the connection ends."""
@@ -146,11 +127,6 @@ class MqttInput(HeldInput):
                 len(data), self._turns.others_publish_little(self._id)
             )
 
-    def go_on(self) -> None:
-        """Handle input that has waited, in a later round."""
-        # The connection may end before, and is not to be freed while this waits.
-        self._turns.after_round(self._connection.handle_input)
-
     def handle(self) -> None:
         """Handle the packets that have come. If some have to wait, the socket is not read."""
         try:
@@ -167,15 +143,9 @@ class MqttInput(HeldInput):
             self.operation_failed(error)
             return
         if is_all:
-            if self._is_paused:
-                self._is_paused = False
-                self._reading.resume_after_input()
-            return
-        if not self._is_paused:
-            self._is_paused = True
-            self._reading.pause_for_input()
-        if self._turns.work_left <= 0 and self._operation is None and not self._reading.is_blocked:
-            self.go_on()
+            self.resume()
+        else:
+            self.pause()
 
     def _handle_packets(self) -> bool:
         """Handle packets; returns whether none is left that is complete."""

@@ -52,22 +52,16 @@ class Incoming(HeldInput):
     """The input of one connection, and the parts that handle it."""
 
     def __init__(self, connection: StompClient) -> None:
-        super().__init__(connection.services, connection)
+        super().__init__(connection)
         self._connection = connection
         self._settings = connection.services.config.stomp
         self._flow = connection.services.flow
         self._scanner = FrameScanner(INITIAL_FRAME_BYTES_MAX)
-        self._is_paused = False
         self._waiting: deque[tuple[Head, bytes]] = deque()
         """Frames that precede those of the scanner."""
         self._sending: Sending | None = None
         self._transactions = Transactions()
         self.subscribing = Subscribing(connection)
-
-    @property
-    def is_held(self) -> bool:
-        """Whether input waits for an answer."""
-        return self.is_operating
 
     def open(self, session: StompSession, version: str) -> None:
         """The client has logged in."""
@@ -92,11 +86,6 @@ class Incoming(HeldInput):
             self._scanner.add(data)
             self.handle()
 
-    def go_on(self) -> None:
-        """Handle input that has waited, in a later round."""
-        # The connection may end before, and is not to be freed while this waits.
-        self._turns.after_round(self._connection.handle_input)
-
     def handle(self) -> None:
         """Handle the frames that have come. If some have to wait, the socket is not read."""
         connection = self._connection
@@ -110,14 +99,9 @@ class Incoming(HeldInput):
         if connection.state is GONE:
             return
         if is_done:
-            if self._is_paused:
-                self._is_paused = False
-                connection.reading.resume_after_input()
-            return
-        self._is_paused = True
-        connection.reading.pause_for_input()
-        if self._turns.work_left <= 0:
-            self.go_on()
+            self.resume()
+        else:
+            self.pause()
 
     def _handle_all(self) -> bool:
         """Handle frames; returns whether all that have come are handled."""
@@ -145,7 +129,7 @@ class Incoming(HeldInput):
     def _has_to_wait(self) -> bool:
         connection = self._connection
         return (
-            self.is_operating or connection.reading.is_blocked
+            self.is_held or connection.reading.is_blocked
             or connection.state is GONE
         )  # fmt: skip
 
@@ -181,7 +165,7 @@ class Incoming(HeldInput):
             return False
         if steps is not None:
             self._run(self._finish(steps))
-            return not self.is_operating and connection.state is not GONE
+            return not self.is_held and connection.state is not GONE
         target = sending.outruns()
         if target is not None:
             connection.reading.hold_back_for(target.queues)

@@ -5,14 +5,13 @@ from typing import Any, Protocol
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.auth.identity import Identity
 from leveret.broker.config import StompSettings
-from leveret.broker.net.reading import Reading
+from leveret.broker.net.held_input import InputConnection
 from leveret.broker.protocols.stomp.errors import StompError
 from leveret.broker.protocols.stomp.stomp_session import StompOutput, StompSession
-from leveret.broker.services.services import Services
 from leveret.broker.vhost.virtual_host import VirtualHost
 
 
-class StompClient(Protocol):
+class StompClient(InputConnection, Protocol):
     """The connection. session: None unless it is open. version: of STOMP, as agreed."""
 
     name: str
@@ -28,11 +27,6 @@ class StompClient(Protocol):
     version: str
     session: StompSession | None
     output: StompOutput
-    reading: Reading
-
-    @property
-    def services(self) -> Services:
-        """The services of the node."""
 
     @property
     def settings(self) -> StompSettings:
@@ -56,9 +50,6 @@ class StompClient(Protocol):
 
     def begin_heart_beats(self, sent_s: int, expected_s: int) -> None:
         """Send heart-beats, and expect the client's, in these intervals. 0: none."""
-
-    def handle_input(self) -> None:
-        """Handle input that has waited."""
 
     def drop(self) -> None:
         """Close the socket after all output is sent."""

@@ -11,8 +11,7 @@ import struct
 from typing import Final, Protocol
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.net.held_input import HeldInput
-from leveret.broker.net.reading import Reading
+from leveret.broker.net.held_input import HeldInput, InputConnection
 from leveret.broker.protocols.ending import GONE, HANDSHAKE, RUNNING
 from leveret.broker.protocols.stream import codes, responses
 from leveret.broker.protocols.stream.commands import REFUSED_BODIES, StreamCommands
@@ -40,17 +39,12 @@ _PUBLISHES: Final = (struct.pack(">HH", codes.PUBLISH, 1), struct.pack(">HH", co
 logger = logging.getLogger("leveret.connection")
 
 
-class IncomingConnection(ServingConnection, LoginConnection, Protocol):
+class IncomingConnection(ServingConnection, LoginConnection, InputConnection, Protocol):
     """The connection whose frames are handled."""
-
-    reading: Reading
 
     @property
     def state(self) -> str:
         """One of the states in protocols/ending.py."""
-
-    def handle_input(self) -> None:
-        """Call `Incoming.handle`."""
 
     def drop(self) -> None:
         """Close the socket after all output is sent."""
@@ -60,10 +54,9 @@ class Incoming(HeldInput):
     """The input of one connection, and the parts that handle it."""
 
     def __init__(self, connection: IncomingConnection) -> None:
-        super().__init__(connection.services, connection)
+        super().__init__(connection)
         self._connection = connection
         self._frames = FrameInput(INITIAL_FRAME_BYTES_MAX)
-        self._is_paused = False
         self._login = Login(connection)
         self.publishers = Publishers(connection)
         self.subscriptions = Subscriptions(connection)
@@ -72,7 +65,7 @@ class Incoming(HeldInput):
     @property
     def is_held(self) -> bool:
         """Whether input waits for an answer, or for confirms."""
-        return self.is_operating or self.publishers.is_full
+        return self._operation is not None or self.publishers.is_full
 
     def limit(self, frame_bytes_max: int) -> None:
         """The largest frame from now on."""
@@ -92,18 +85,13 @@ class Incoming(HeldInput):
             self._frames.add(data)
             self.handle()
 
-    def go_on(self) -> None:
-        """Handle input that has waited, in a later round."""
-        # The connection may end before, and is not to be freed while this waits.
-        self._turns.after_round(self._connection.handle_input)
-
     def handle(self) -> None:
         """Handle the frames that have come. If some have to wait, the socket is not read."""
         connection = self._connection
         try:
-            while not self._has_to_wait:
+            while connection.state is not GONE and not self.has_to_wait:
                 if not self._frames.take():
-                    self._resume_reading()
+                    self.resume()
                     return
                 self._handle()
         except FrameTooLarge as error:
@@ -114,23 +102,7 @@ class Incoming(HeldInput):
         if connection.state is GONE:
             self._frames.clear()
             return
-        self._is_paused = True
-        connection.reading.pause_for_input()
-        if self._turns.work_left <= 0:
-            self.go_on()
-
-    @property
-    def _has_to_wait(self) -> bool:
-        connection = self._connection
-        return (
-            self.is_held or connection.reading.is_blocked or self._turns.work_left <= 0
-            or connection.state is GONE
-        )  # fmt: skip
-
-    def _resume_reading(self) -> None:
-        if self._is_paused:
-            self._is_paused = False
-            self._connection.reading.resume_after_input()
+        self.pause()
 
     def _handle(self) -> None:
         """Handle the frame that was taken."""
