@@ -23,7 +23,7 @@ from leveret.broker.protocols.amqp10.conditions import (
 )
 from leveret.broker.protocols.amqp10.frame_input import FrameError, FrameInput
 from leveret.broker.protocols.amqp10.incoming_link import IncomingLink, IncomingMessage
-from leveret.broker.protocols.amqp10.login import CHANNEL_MAX, Login, LoginConnection, Unexpected
+from leveret.broker.protocols.amqp10.login import CHANNEL_MAX, Login, LoginConnection
 from leveret.broker.protocols.amqp10.performatives import (
     AMQP_FRAME,
     SASL_FRAME,
@@ -40,6 +40,7 @@ from leveret.broker.protocols.amqp10.performatives import (
     read_performative,
 )
 from leveret.broker.protocols.ending import GONE, HANDSHAKE, RUNNING
+from leveret.broker.protocols.logging_in import Unexpected
 from leveret.broker.runtime.pending import Steps
 from leveret.storage.metadata.metadata import MetadataError
 

@@ -13,28 +13,31 @@ out of order closes the socket without an answer, as in RabbitMQ.
 
 import logging
 import platform
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from leveret import __version__
-from leveret.broker.amqp.errors import not_allowed
 from leveret.broker.amqp10.values import Value
-from leveret.broker.auth.certificates import CertificateRefused, name_from_session
-from leveret.broker.auth.identity import Identity, LoginAttempt
-from leveret.broker.auth.sasl import SaslError, read_response
-from leveret.broker.auth.users import may_connect_from
+from leveret.broker.auth.certificates import CertificateRefused
+from leveret.broker.auth.identity import Identity
+from leveret.broker.auth.sasl import SaslError
 from leveret.broker.config.authentication_settings import AuthenticationSettings
-from leveret.broker.events.connection_events import login_failed, login_succeeded
-from leveret.broker.protocols.amqp091.connection.handshake import (
-    COMPATIBLE_VERSIONS,
-    EXTERNAL,
-    PRODUCT,
-)
+from leveret.broker.protocols.amqp091.connection.handshake import COMPATIBLE_VERSIONS, PRODUCT
 from leveret.broker.protocols.amqp10.performatives import (
     Open,
     Performative,
     SaslInit,
     SaslMechanisms,
     SaslOutcome,
+)
+from leveret.broker.protocols.logging_in import (
+    AMQPLAIN,
+    EXTERNAL,
+    PLAIN,
+    ClientConnection,
+    Sasl,
+    Unexpected,
+    find_user,
+    find_vhost,
 )
 from leveret.broker.services.services import Services
 from leveret.broker.vhost.virtual_host import VirtualHost
@@ -49,6 +52,8 @@ CHANNEL_MAX: Final = 63
 IDLE_TIMEOUT_MS: Final = 30_000
 """Half of the time after which a silent client is given up."""
 ANONYMOUS: Final = "ANONYMOUS"
+_ONE_STEP: Final = (PLAIN, AMQPLAIN, EXTERNAL)
+"""The mechanisms without a challenge."""
 _VHOST_PREFIX: Final = "vhost:"
 _OK, _WRONG_CREDENTIALS = 0, 1
 _CAPABILITIES: Final = ["LINK_PAIR_V1_0", "ANONYMOUS-RELAY"]
@@ -56,29 +61,8 @@ _CAPABILITIES: Final = ["LINK_PAIR_V1_0", "ANONYMOUS-RELAY"]
 logger = logging.getLogger("leveret.connection")
 
 
-class Unexpected(Exception):
-    """The peer is no client of the protocol: the socket is closed without an answer."""
-
-
-class LoginConnection(Protocol):
+class LoginConnection(ClientConnection, Protocol):
     """The connection, as the handshake sees it."""
-
-    name: str
-    own_host: str
-    own_port: int
-    peer_host: str
-    peer_port: int
-    mechanism: str
-    protocol: str
-    client_properties: Any
-    tls: Any
-
-    @property
-    def services(self) -> Services:
-        """The services of the node."""
-
-    def tls_facts(self) -> dict[str, Any]:
-        """RabbitMQ's management fields of the TLS session; empty without TLS."""
 
     def send_header(self, header: bytes) -> None:
         """Send a protocol header."""
@@ -92,12 +76,6 @@ class LoginConnection(Protocol):
     def refuse_later(self, outcome: SaslOutcome) -> None:
         """Send this, and close the socket after a delay that slows guessing."""
 
-    def check_node_limits(self) -> None:
-        """Raise 530 if the node's connection limit is reached."""
-
-    def check_limits(self, user: Identity, vhost: str) -> None:
-        """Raise 530 if the connection limit of the vhost or of the user is reached."""
-
     def tune(self, request: Open) -> None:
         """Take the limits of the client. Raises ConnectionEnds."""
 
@@ -108,10 +86,11 @@ class LoginConnection(Protocol):
 class Login:
     """The handshake of one connection. expects_header: a protocol header is what comes next."""
 
-    __slots__ = ("_connection", "_user", "_was_sasl", "expects_header")
+    __slots__ = ("_connection", "_sasl", "_user", "_was_sasl", "expects_header")
 
     def __init__(self, connection: LoginConnection) -> None:
         self._connection = connection
+        self._sasl = Sasl(connection)
         self._user: Identity | None = None
         self._was_sasl = False
         self.expects_header = True
@@ -151,11 +130,8 @@ class Login:
 
         ANONYMOUS is one of RabbitMQ 4's default mechanisms, and of no others unless it is named.
         """
-        connection = self._connection
-        configured = connection.services.config.authentication.mechanisms
-        found = [name for name in configured if name in {"PLAIN", "AMQPLAIN"}]
-        if EXTERNAL in configured and connection.tls is not None:
-            found.append(EXTERNAL)
+        configured = self._connection.services.config.authentication.mechanisms
+        found = [name for name in self._sasl.mechanisms if name in _ONE_STEP]
         if ANONYMOUS in configured or configured == AuthenticationSettings().mechanisms:
             found.append(ANONYMOUS)
         return found
@@ -167,40 +143,28 @@ class Login:
             raise Unexpected(f"unknown authentication mechanism '{mechanism}'")
         connection.mechanism = mechanism
         try:
-            name, password = self._credentials(mechanism, request.initial_response or b"")
+            credentials = self._credentials(mechanism, request.initial_response or b"")
         except SaslError as error:
             raise Unexpected(str(error)) from None
-        except CertificateRefused as refused:
-            logger.error("%s: %s", connection.name, refused)
-            login_failed(connection, None, str(refused))
+        except CertificateRefused:
             connection.refuse_later(SaslOutcome(_WRONG_CREDENTIALS))
             return
-        await self._log_in(name, password)
+        await self._log_in(*credentials)
 
     def _credentials(self, mechanism: str, response: bytes) -> tuple[str, str | None]:
-        connection = self._connection
-        config = connection.services.config
-        if mechanism == EXTERNAL:
-            return name_from_session(connection.tls, config.tls), None
         if mechanism == ANONYMOUS:
+            config = self._connection.services.config
             return config.default_user, config.default_pass
-        credentials = read_response(mechanism, response)
-        return credentials.name, credentials.password
+        credentials = self._sasl.respond(mechanism, response)
+        assert not isinstance(credentials, bytes), "no mechanism with a challenge is offered"
+        return credentials
 
     async def _log_in(self, name: str, password: str | None) -> None:
         connection = self._connection
-        services = connection.services
-        attempt = LoginAttempt(
-            name, password, connection.peer_host, connection.name, connection.protocol
-        )
-        user = await services.access.begin_log_in(attempt)
+        user = await find_user(connection, name, password, connection.protocol)
         if user is None:
-            is_local = may_connect_from(connection.peer_host, name, services.config.loopback_users)
-            problem = "invalid credentials" if is_local else "can only connect via localhost"
-            login_failed(connection, name, f"user '{name}' - {problem}")
             connection.refuse_later(SaslOutcome(_WRONG_CREDENTIALS))
             return
-        login_succeeded(connection, user.name)
         self._user = user
         self.expects_header = True
         connection.send(SaslOutcome(_OK))
@@ -212,13 +176,7 @@ class Login:
         is_named = host.startswith(_VHOST_PREFIX)
         name = host.removeprefix(_VHOST_PREFIX) if is_named else services.config.default_vhost
         connection.check_node_limits()
-        vhost = services.vhosts.get(name)
-        if vhost is None:
-            raise not_allowed(f"vhost {name} not found")
-        await services.access.check_vhost(user, name, connection.peer_host)
-        if vhost.is_deleted:
-            # Deleted while a backend was checking.
-            raise not_allowed(f"vhost {name} not found")
+        vhost = await find_vhost(connection, user, name)
         connection.check_limits(user, name)
         connection.tune(request)
         connection.open(user, vhost)

@@ -8,7 +8,7 @@ parameter `mqtt_default_vhosts`, by the name in the certificate, or is found as 
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.auth.certificates import CertificateRefused, name_from_session
@@ -16,6 +16,7 @@ from leveret.broker.auth.identity import Identity, LoginAttempt
 from leveret.broker.config.mqtt_settings import MqttSettings
 from leveret.broker.events.connection_events import login_failed, login_succeeded
 from leveret.broker.policies.parameters import GLOBAL, NO_VHOST
+from leveret.broker.protocols.logging_in import ClientConnection
 from leveret.broker.protocols.mqtt import codes
 from leveret.broker.protocols.mqtt.packets import Connect
 from leveret.broker.protocols.mqtt.properties import AUTHENTICATION_METHOD
@@ -53,33 +54,6 @@ class Credentials(NamedTuple):
     password: str | None
 
 
-class LoginConnection(Protocol):
-    """The connection, as the login sees it."""
-
-    name: str
-    own_host: str
-    own_port: int
-    peer_host: str
-    peer_port: int
-    protocol: str
-    mechanism: str
-    client_properties: Any
-    tls: Any
-
-    @property
-    def services(self) -> Services:
-        """The services of the node."""
-
-    def tls_facts(self) -> dict[str, Any]:
-        """RabbitMQ's management fields of the TLS session; empty without TLS."""
-
-    def check_node_limits(self) -> None:
-        """Raise 530 if the node's connection limit is reached."""
-
-    def check_limits(self, user: Identity, vhost: str) -> None:
-        """Raise 530 if the connection limit of the vhost or of the user is reached."""
-
-
 def check_connect(packet: Connect, settings: MqttSettings) -> None:
     """Raise Refused for what no client may ask for."""
     if AUTHENTICATION_METHOD in packet.properties:
@@ -91,7 +65,7 @@ def check_connect(packet: Connect, settings: MqttSettings) -> None:
         raise Refused(codes.QOS_NOT_SUPPORTED, "the will has QoS 2")
 
 
-async def log_in(connection: LoginConnection, packet: Connect) -> LoggedIn:
+async def log_in(connection: ClientConnection, packet: Connect) -> LoggedIn:
     """Log the client in. Raises Refused."""
     services = connection.services
     settings = services.config.mqtt
@@ -125,7 +99,7 @@ async def log_in(connection: LoginConnection, packet: Connect) -> LoggedIn:
 
 
 def _credentials(
-    connection: LoginConnection, packet: Connect, settings: MqttSettings
+    connection: ClientConnection, packet: Connect, settings: MqttSettings
 ) -> Credentials:
     """What the client logs in with. Raises Refused."""
     services = connection.services

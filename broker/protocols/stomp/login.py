@@ -7,13 +7,17 @@ the answer to a wrong password takes some time, which slows guessing.
 import logging
 from typing import Final
 
-from leveret.broker.amqp.errors import Fault, not_allowed
+from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.json_form import text
-from leveret.broker.auth.certificates import CertificateRefused, name_from_session
-from leveret.broker.auth.identity import Identity, LoginAttempt
-from leveret.broker.auth.users import may_connect_from
-from leveret.broker.events.connection_events import login_failed, login_succeeded
+from leveret.broker.auth.certificates import CertificateRefused
+from leveret.broker.auth.identity import Identity
 from leveret.broker.protocols.amqp091.connection.handshake import COMPATIBLE_VERSIONS, PRODUCT
+from leveret.broker.protocols.logging_in import (
+    certificate_name,
+    find_user,
+    find_vhost,
+    is_allowed_host,
+)
 from leveret.broker.protocols.stomp.errors import VERSIONS, StompError, processing_error
 from leveret.broker.protocols.stomp.message_headers import number_of
 from leveret.broker.protocols.stomp.serving import StompClient
@@ -41,12 +45,10 @@ async def log_in(client: StompClient, headers: dict[str, str], is_told: bool = T
     client.protocol = f"{client.over}STOMP {version}"
     vhost_name = headers.get("host", client.settings.default_vhost)
     name, password = _credentials(client, headers)
-    attempt = LoginAttempt(name, password, client.peer_host, client.name, LOGIN_PROTOCOL)
-    user = await client.services.access.begin_log_in(attempt)
+    user = await find_user(client, name, password, LOGIN_PROTOCOL)
     if user is None:
         await _refuse(client, name)
         return
-    login_succeeded(client, user.name)
     await _open(client, user, vhost_name, version, beats, is_told)
 
 
@@ -78,10 +80,8 @@ def _credentials(client: StompClient, headers: dict[str, str]) -> tuple[str, str
     if "login" not in headers and settings.ssl_cert_login and client.tls is not None:
         client.mechanism = "ssl"
         try:
-            return name_from_session(client.tls, client.services.config.tls), None
+            return certificate_name(client), None
         except CertificateRefused as refused:
-            logger.error("%s: %s", client.name, refused)
-            login_failed(client, None, str(refused))
             raise _refused(f"Access refused: {refused}") from None
     client.mechanism = "stomp_headers" if "login" in headers else "config"
     return headers.get("login", settings.default_user), headers.get(
@@ -90,13 +90,10 @@ def _credentials(client: StompClient, headers: dict[str, str]) -> tuple[str, str
 
 
 async def _refuse(client: StompClient, name: str) -> None:
-    is_local = may_connect_from(client.peer_host, name, client.services.config.loopback_users)
-    problem = "invalid credentials" if is_local else "can only connect via localhost"
-    login_failed(client, name, f"user '{name}' - {problem}")
     over: Answer[None] = Answer()
     client.services.clock.call_later_ms(REFUSAL_MS, lambda: over.give(None))
     await over
-    if not is_local:
+    if not is_allowed_host(client, name):
         raise _refused("non-loopback access denied")
     raise _refused(f"Access refused for user '{name}'")
 
@@ -109,15 +106,8 @@ async def _open(
     beats: tuple[int, int],
     is_told: bool,
 ) -> None:
-    services = client.services
-    vhost = services.vhosts.get(vhost_name)
     try:
-        if vhost is None:
-            raise not_allowed(f"vhost {vhost_name} not found")
-        await services.access.check_vhost(user, vhost_name, client.peer_host)
-        if vhost.is_deleted:
-            # Deleted while a backend was checking.
-            raise not_allowed(f"vhost {vhost_name} not found")
+        vhost = await find_vhost(client, user, vhost_name)
     except Fault as fault:
         logger.error("%s: %s", client.name, text(fault.explanation))
         raise _refused(f"Virtual host '{vhost_name}' access denied") from None
@@ -135,7 +125,7 @@ async def _open(
             "version": version,
         }
         if not client.settings.hide_server_info:
-            told["server"] = f"{PRODUCT}/{COMPATIBLE_VERSIONS[services.config.compat]}"
+            told["server"] = f"{PRODUCT}/{COMPATIBLE_VERSIONS[client.services.config.compat]}"
         client.output.send("CONNECTED", told)
     client.begin_heart_beats(sent_s, expected_s)
 

@@ -13,10 +13,11 @@ from typing import Final, Protocol
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.net.held_input import HeldInput, InputConnection
 from leveret.broker.protocols.ending import GONE, HANDSHAKE, RUNNING
+from leveret.broker.protocols.logging_in import Unexpected
 from leveret.broker.protocols.stream import codes, responses
 from leveret.broker.protocols.stream.commands import REFUSED_BODIES, StreamCommands
 from leveret.broker.protocols.stream.frame_input import FrameInput, FrameTooLarge
-from leveret.broker.protocols.stream.login import Login, LoginConnection, Unexpected
+from leveret.broker.protocols.stream.login import Login, LoginConnection
 from leveret.broker.protocols.stream.publishers import Publishers
 from leveret.broker.protocols.stream.requests import ClientRequest, FrameError, decode_request
 from leveret.broker.protocols.stream.serving import (

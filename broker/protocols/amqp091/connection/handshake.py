@@ -22,9 +22,6 @@ FRAME_BYTES_MIN_4 = 8192
 """The smallest frame_max in RabbitMQ 4.1 and later."""
 
 LOCALES = "en_US"
-EXTERNAL = "EXTERNAL"
-PLAIN_MECHANISM = "PLAIN"
-MECHANISMS = (PLAIN_MECHANISM, "AMQPLAIN", EXTERNAL, "RABBIT-CR-DEMO")
 
 CAPABILITIES = (
     "publisher_confirms",

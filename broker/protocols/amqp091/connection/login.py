@@ -9,32 +9,31 @@ from typing import Any, Protocol
 
 from pamqp import base, commands
 
-from leveret.broker.amqp.errors import ConnectionFault, frame_error, login_refused, not_allowed
-from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.errors import ConnectionFault, frame_error, login_refused
 from leveret.broker.amqp.frames import PROTOCOL_HEADER
 from leveret.broker.amqp.methods import long_string_argument, method_name, table_argument
 from leveret.broker.amqp.reply_codes import ACCESS_REFUSED
-from leveret.broker.auth.certificates import CertificateRefused, name_from_session
-from leveret.broker.auth.challenge_response import MECHANISM as CHALLENGE_RESPONSE
-from leveret.broker.auth.challenge_response import ChallengeResponse
-from leveret.broker.auth.identity import Identity, LoginAttempt
-from leveret.broker.auth.sasl import SaslError, read_response
-from leveret.broker.auth.users import may_connect_from
-from leveret.broker.events.connection_events import login_failed, login_succeeded
+from leveret.broker.auth.certificates import CertificateRefused
+from leveret.broker.auth.identity import Identity
+from leveret.broker.auth.sasl import SaslError
+from leveret.broker.events.connection_events import login_succeeded
 from leveret.broker.protocols.amqp091.connection.handshake import (
     ACCEPTED_PROTOCOL_HEADERS,
-    EXTERNAL,
     FRAME_BYTES_MIN,
     FRAME_BYTES_MIN_4,
     LOCALES,
-    MECHANISMS,
-    PLAIN_MECHANISM,
     check_tuning,
     server_properties,
 )
 from leveret.broker.protocols.amqp091.connection.output import Output
+from leveret.broker.protocols.logging_in import (
+    PLAIN,
+    ClientConnection,
+    Sasl,
+    find_user,
+    find_vhost,
+)
 from leveret.broker.protocols.tuning import Tuning
-from leveret.broker.services.services import Services
 from leveret.broker.vhost.virtual_host import VirtualHost
 
 HEADER_BYTES = 8
@@ -43,24 +42,11 @@ WAITING_FOR_HEADER, STARTING, TUNING, OPENING = "header", "starting", "tuning", 
 logger = logging.getLogger("leveret.connection")
 
 
-class LoginConnection(Protocol):
+class LoginConnection(ClientConnection, Protocol):
     """The connection, as the handshake sees it."""
 
-    name: str
-    own_host: str
-    own_port: int
-    peer_host: str
-    peer_port: int
-    services: Services
     output: Output
-    protocol: str
-    client_properties: Table
     tuning: Tuning
-    mechanism: str
-    tls: Any
-
-    def tls_facts(self) -> dict[str, Any]:
-        """RabbitMQ's management fields of the TLS session; empty without TLS."""
 
     def has_capability(self, name: str) -> bool:
         """Whether the client announced this capability in its properties."""
@@ -70,12 +56,6 @@ class LoginConnection(Protocol):
 
     def tune(self, tuning: Tuning) -> None:
         """Apply the negotiated limits."""
-
-    def check_node_limits(self) -> None:
-        """Raise 530 if the node's connection limit is reached."""
-
-    def check_limits(self, user: Identity, vhost: str) -> None:
-        """Raise 530 if the connection limit of the vhost or of the user is reached."""
 
     def open(self, user: Identity, vhost: VirtualHost) -> None:
         """The handshake is complete: open the connection to the vhost."""
@@ -99,17 +79,17 @@ class Login:
     """
 
     __slots__ = (
-        "_challenge", "_connection", "_header", "_step", "_user", "is_limited", "known_user",
+        "_connection", "_header", "_sasl", "_step", "_user", "is_limited", "known_user",
     )  # fmt: skip
 
     def __init__(self, connection: LoginConnection) -> None:
         self._connection = connection
+        self._sasl = Sasl(connection)
         self._step = WAITING_FOR_HEADER
         self._header = b""
         self._user: Identity | None = None
         self.known_user: Identity | None = None
         self.is_limited = True
-        self._challenge: ChallengeResponse | None = None
 
     @property
     def is_waiting_for_header(self) -> bool:
@@ -164,7 +144,7 @@ class Login:
         if self._step == STARTING and isinstance(method, commands.Connection.StartOk):
             await self._handle_start_ok(method)
         elif self._is_challenged and isinstance(method, commands.Connection.SecureOk):
-            await self._handle_secure_ok(method)
+            await self._respond(long_string_argument(method.response))
         elif self._step == TUNING and isinstance(method, commands.Connection.TuneOk):
             self._handle_tune_ok(method)
         elif self._step == OPENING and isinstance(method, commands.Connection.Open):
@@ -174,20 +154,12 @@ class Login:
 
     @property
     def _is_challenged(self) -> bool:
-        return self._step == STARTING and self._challenge is not None
+        return self._step == STARTING and self._sasl.is_challenged
 
     @property
     def _mechanisms(self) -> list[str]:
-        """The configured mechanisms that the broker supports and this connection can use."""
-        connection = self._connection
-        if self.known_user is not None:
-            return [PLAIN_MECHANISM]
-        configured = connection.services.config.authentication.mechanisms
-        return [
-            name
-            for name in configured
-            if name in MECHANISMS and (name != EXTERNAL or connection.tls is not None)
-        ]
+        """The mechanisms that this connection can use."""
+        return self._sasl.mechanisms if self.known_user is None else [PLAIN]
 
     async def _handle_start_ok(self, method: commands.Connection.StartOk) -> None:
         connection = self._connection
@@ -195,41 +167,20 @@ class Login:
         if method.mechanism not in self._mechanisms:
             raise frame_error(f"unknown authentication mechanism '{method.mechanism}'")
         connection.mechanism = method.mechanism
-        response = long_string_argument(method.response)
-        if method.mechanism == CHALLENGE_RESPONSE:
-            self._challenge = ChallengeResponse()
-            connection.send(
-                0,
-                commands.Connection.Secure,
-                challenge=self._challenge.challenge(response).decode(),
-            )
-            return
-        credentials: tuple[str, str | None]
-        try:
-            if method.mechanism == EXTERNAL:
-                credentials = self._certificate_credentials()
-            else:
-                credentials = read_response(method.mechanism, response)
-        except SaslError as error:
-            raise frame_error(str(error)) from None
-        await self._log_in(*credentials)
+        await self._respond(long_string_argument(method.response))
 
-    def _certificate_credentials(self) -> tuple[str, str | None]:
-        """The user name in the client's certificate, without a password. Raises 403."""
+    async def _respond(self, response: bytes) -> None:
+        """Handle the response of start-ok or of secure-ok."""
         connection = self._connection
         try:
-            return name_from_session(connection.tls, connection.services.config.tls), None
-        except CertificateRefused as refused:
-            logger.error("%s: %s", connection.name, refused)
-            login_failed(connection, None, str(refused))
-            raise self._refusal() from None
-
-    async def _handle_secure_ok(self, method: commands.Connection.SecureOk) -> None:
-        assert self._challenge is not None
-        try:
-            credentials = self._challenge.credentials(long_string_argument(method.response))
+            credentials = self._sasl.respond(connection.mechanism, response)
         except SaslError as error:
             raise frame_error(str(error)) from None
+        except CertificateRefused:
+            raise self._refusal() from None
+        if isinstance(credentials, bytes):
+            connection.send(0, commands.Connection.Secure, challenge=credentials.decode())
+            return
         await self._log_in(*credentials)
 
     def _refusal(self) -> ConnectionFault:
@@ -240,13 +191,13 @@ class Login:
 
     async def _log_in(self, name: str, password: str | None) -> None:
         connection = self._connection
-        attempt = LoginAttempt(name, password, connection.peer_host, connection.name)
-        access = connection.services.access
-        self._user = self.known_user or await access.begin_log_in(attempt)
-        if self._user is None:
-            login_failed(connection, name, self._refusal_reason(name))
-            raise self._refusal()
-        login_succeeded(connection, self._user.name)
+        self._user = self.known_user
+        if self._user is not None:
+            login_succeeded(connection, self._user.name)
+        else:
+            self._user = await find_user(connection, name, password)
+            if self._user is None:
+                raise self._refusal()
         self._step = TUNING
         offered = self._offered_tuning()
         connection.send(
@@ -256,13 +207,6 @@ class Login:
             frame_max=offered.frame_bytes_max,
             heartbeat=offered.heartbeat_s,
         )
-
-    def _refusal_reason(self, name: str) -> str:
-        """RabbitMQ's text for the authentication failure event; the log has more detail."""
-        loopback_users = self._connection.services.config.loopback_users
-        if not may_connect_from(self._connection.peer_host, name, loopback_users):
-            return f"user '{name}' can only connect via localhost"
-        return f"user '{name}' - invalid credentials"
 
     def _offered_tuning(self) -> Tuning:
         config = self._connection.services.config
@@ -279,17 +223,10 @@ class Login:
 
     async def _handle_open(self, method: commands.Connection.Open) -> None:
         connection = self._connection
-        services = connection.services
         user = self._user
         assert user is not None
         name = method.virtual_host
         connection.check_node_limits()
-        vhost = services.vhosts.get(name)
-        if vhost is None:
-            raise not_allowed(f"vhost {name} not found")
-        await services.access.check_vhost(user, name, connection.peer_host)
-        if vhost.is_deleted:
-            # Deleted while a backend was checking.
-            raise not_allowed(f"vhost {name} not found")
+        vhost = await find_vhost(connection, user, name)
         connection.check_limits(user, name)
         connection.open(user, vhost)
