@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from leveret.broker.config.declaration import listed_setting, setting
 from leveret.broker.config.value_kinds import (
     BOOLEAN,
+    HOST,
     LISTENER,
+    PORT,
     TEXT,
     Listener,
     one_of,
@@ -37,6 +39,34 @@ class MqttSettings:
         (),
         "An address for MQTT clients over TLS, with the certificates of `ssl_options`.",
         default_text="none",
+    )
+    advertised_host: str | None = setting(
+        "mqtt.advertised_host",
+        HOST,
+        None,
+        "The host that clients of MQTT 5.0 are told when another node is put under maintenance.",
+        default_text="the host of the node's name",
+    )
+    advertised_port: int = setting(
+        "mqtt.advertised_port",
+        PORT,
+        0,
+        "The port that they are told.",
+        default_text="the port of the node's first listener",
+    )
+    advertised_tls_host: str | None = setting(
+        "mqtt.advertised_tls_host",
+        HOST,
+        None,
+        "The host for clients over TLS.",
+        default_text="mqtt.advertised_host",
+    )
+    advertised_tls_port: int = setting(
+        "mqtt.advertised_tls_port",
+        PORT,
+        0,
+        "The port for clients over TLS.",
+        default_text="the port of the node's first listener with TLS",
     )
     vhost: str = setting(
         "mqtt.vhost", TEXT, "/", "The virtual host of clients whose user name has none."
@@ -75,6 +105,13 @@ class MqttSettings:
         10,
         "How many QoS 1 messages a client may have and not have acknowledged; a client of MQTT 5.0 "
         "can ask for fewer.",
+    )
+    receive_maximum: int = setting(
+        "mqtt.receive_maximum",
+        whole_number("messages", minimum=1, maximum=UINT16_MAX),
+        UINT16_MAX,
+        "How many messages with QoS above 0 a client of MQTT 5.0 may have published and not have "
+        "answered. CONNACK tells it; a client with more is disconnected. RabbitMQ has no limit.",
     )
     max_session_expiry_s: int | None = setting(
         "mqtt.max_session_expiry_interval_seconds",
@@ -116,9 +153,10 @@ class MqttSettings:
     )
     mailbox_soft_limit: int = setting(
         "mqtt.mailbox_soft_limit",
-        whole_number("messages", minimum=1),
+        whole_number("messages"),
         200,
-        "RabbitMQ's limit of QoS 0 messages that wait for a client. Taken, and not in force yet.",
+        "How many QoS 0 messages wait at most for a client that does not read what it is sent, if "
+        "its session ends with the connection; older ones are dropped. 0 is no limit.",
     )
     login_timeout_ms: int = setting(
         "mqtt.login_timeout",

@@ -32,7 +32,9 @@ from leveret.broker.node.start_progress import StartProgress
 from leveret.broker.policies.parameters import GLOBAL, INTERNAL_CLUSTER_ID, NO_VHOST
 from leveret.broker.protocols.amqp091.amqp091 import AMQP, amqp091
 from leveret.broker.protocols.amqp091.connection.connection import Connection
-from leveret.broker.protocols.stream.addresses import own_address
+from leveret.broker.protocols.mqtt.login import PROTOCOL as MQTT
+from leveret.broker.protocols.mqtt.topics import Topics
+from leveret.broker.protocols.mqtt.wills import retain_delayed
 from leveret.broker.protocols.stream.connection import STREAM
 from leveret.broker.registry import stored, tables
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
@@ -50,6 +52,7 @@ from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.pending_in_task import in_task
 from leveret.broker.runtime.system_clock import SystemClock
 from leveret.broker.runtime.turns import Turns
+from leveret.broker.services.client_addresses import own_address
 from leveret.broker.services.clustering import Clustering
 from leveret.broker.services.services import Services
 from leveret.broker.sessions.outdated_targets import OutdatedTargets
@@ -172,6 +175,7 @@ class Broker:
         metadata = metadata if metadata is not None else NoMetadata()
         self.config = config
         self.connections: set[ServedConnection] = set()
+        self._topics = Topics(config.mqtt.sparkplug)
         self._metadata = metadata
         self._consumer_timer: Timer | None = None
         watch = LoopWatch(loop.call_later)
@@ -324,8 +328,8 @@ class Broker:
             # Clients may have published already.
             self._exchange_types_changed()
         self.plugins.listen(self._exchange_types_changed)
-        self._advertise_streams()
-        self.plugins.listen(self._advertise_streams)
+        self._advertise()
+        self.plugins.listen(self._advertise)
         self._watch_consumers()
         self.links.start()
 
@@ -333,11 +337,15 @@ class Broker:
         for vhost in self.services.vhosts.values():
             vhost.exchange_types_changed()
 
-    def _advertise_streams(self) -> None:
-        """Tell clients of streams, of all nodes, where this node serves their protocol."""
-        tls_listeners = self.listeners.of(STREAM + TLS_SUFFIX)
-        address = own_address(self.config, self.listeners.of(STREAM), tls_listeners)
-        self.services.client_addresses.set_own(address)
+    def _advertise(self) -> None:
+        """Tell clients of streams and of MQTT, of all nodes, where this node serves them."""
+        config, services = self.config, self.services
+        for protocol, settings, addresses in (
+            (STREAM, config.stream, services.client_addresses),
+            (MQTT, config.mqtt, services.mqtt_addresses),
+        ):
+            plain, tls = self.listeners.of(protocol), self.listeners.of(protocol + TLS_SUFFIX)
+            addresses.set_own(own_address(settings, config.node_name, plain, tls))
 
     @property
     def listening_on(self) -> Sequence[Listener]:
@@ -392,7 +400,7 @@ class Broker:
     def make_vhost(self, name: str) -> VirtualHost:
         """Create the object of a vhost, with the predeclared exchanges."""
         services = self.services
-        return VirtualHost(
+        vhost = VirtualHost(
             name, services.turns, services.clock, services.declarations.submit, self._store,
             services.registry.policing, services.counts, self.config.is_as_rabbitmq_4,
             services.events, services.queue_kinds,
@@ -402,6 +410,8 @@ class Broker:
             ),
             services.flow,
         )  # fmt: skip
+        vhost.expiry_listener = partial(retain_delayed, services, self._topics, name)
+        return vhost
 
     def new_storage_id(self) -> int:
         """Allocate the number under which a new queue's messages are stored; 0 without a store."""

@@ -1,13 +1,16 @@
-"""Where clients of the stream protocol reach the nodes of the cluster.
+"""Where clients of the stream protocol and of MQTT reach the nodes of the cluster.
 
-A node tells its clients the leader and the replicas of a stream by these addresses. Each node has
-its own from its configuration and its listeners, and gets those of others from
-cluster/node_status/node_states.py.
+A node tells clients of streams the leader and the replicas of a stream by these addresses, and
+clients of MQTT another node when it is put under maintenance. Each node has its own from its
+configuration and its listeners, and gets those of others from cluster/node_status/node_states.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
+
+from leveret.broker.config import Listener
 
 
 class ClientAddress(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -17,6 +20,53 @@ class ClientAddress(msgspec.Struct, frozen=True, omit_defaults=True):
     port: int = 0
     tls_host: str = ""
     tls_port: int = 0
+
+
+class AdvertisedSettings(Protocol):
+    """The settings of a protocol that say what clients are told instead."""
+
+    @property
+    def advertised_host(self) -> str | None:
+        """The host; None for that of the node's name."""
+
+    @property
+    def advertised_port(self) -> int:
+        """The port; 0 for that of the first listener."""
+
+    @property
+    def advertised_tls_host(self) -> str | None:
+        """The host for clients over TLS; None for `advertised_host`."""
+
+    @property
+    def advertised_tls_port(self) -> int:
+        """The port for clients over TLS; 0 for that of the first listener."""
+
+
+def own_address(
+    settings: AdvertisedSettings,
+    node: str,
+    listeners: Sequence[Listener],
+    tls_listeners: Sequence[Listener],
+) -> ClientAddress:
+    """The address of this node. listeners, tls_listeners: the open ones of the protocol."""
+    if not listeners and not tls_listeners:
+        return ClientAddress()
+    host = settings.advertised_host or host_of(node)
+    return ClientAddress(
+        host,
+        settings.advertised_port or _port(listeners),
+        settings.advertised_tls_host or host,
+        settings.advertised_tls_port or _port(tls_listeners),
+    )
+
+
+def host_of(node: str) -> str:
+    """The host of a node's name."""
+    return node.partition("@")[2]
+
+
+def _port(listeners: Sequence[Listener]) -> int:
+    return listeners[0].port if listeners else 0
 
 
 class ClientAddresses:

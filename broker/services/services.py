@@ -56,6 +56,7 @@ class Services:
     retained: the retained messages of MQTT. client_ids: its connected clients.
     audit: told of changes, with their requester.
     open_counts: of connections and channels, for limits.
+    client_addresses: of the nodes, for clients of streams. mqtt_addresses: for those of MQTT.
     holds_confirms: publisher confirms are withheld, for tests of publishers.
     serves_amqp10: clients of AMQP 1.0 may connect.
     interceptors: of plugins, which see each message of a client (sessions/interceptors.py).
@@ -85,6 +86,7 @@ class Services:
     counts: NodeCounts = field(default_factory=NodeCounts)
     open_counts: OpenCounts = field(default_factory=OpenCounts)
     client_addresses: ClientAddresses = field(default_factory=ClientAddresses)
+    mqtt_addresses: ClientAddresses = field(default_factory=ClientAddresses)
     replies: Replies = field(init=False)
     retained: RetainedMessages = field(init=False)
     client_ids: ClientIds = field(init=False)

@@ -5,7 +5,7 @@ broker's `connections` from the beginning to the end of its socket.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from leveret.broker.auth.identity import Identity
 from leveret.broker.queues.contract.status import PublisherFigures, SubscriptionFigures
@@ -13,6 +13,9 @@ from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.status import ConnectionStatus
 from leveret.broker.sessions.targets import Targets
 from leveret.broker.vhost.virtual_host import VirtualHost
+
+DRAINED: Final = "Node was put into maintenance mode"
+"""RabbitMQ's reason for closing a connection when its node is drained."""
 
 
 class ServedConnection(Protocol):

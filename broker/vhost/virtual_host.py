@@ -28,6 +28,7 @@ from leveret.broker.queues.contract.queue_client import Consumer, QueueClient
 from leveret.broker.queues.contract.queue_kinds import QueueKinds
 from leveret.broker.queues.contract.retained_dead_letters import DeadLetterSource
 from leveret.broker.queues.contract.specification import QueueSpecification
+from leveret.broker.queues.dead_letters.header import EXPIRED
 from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import Flow
@@ -104,6 +105,7 @@ class VirtualHost:
         self.clock = clock
         self.generation = 0
         self.routes_listener: Callable[[], object] | None = None
+        self.expiry_listener: Callable[[QueueClient, list[Message]], object] | None = None
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, QueueClient] = {}
         self.is_deleted = False
@@ -362,6 +364,8 @@ class VirtualHost:
             self.note_discarded(queue, reason, len(messages))
             return
         self.counts.dead_lettered[queue.kind.name, reason] += len(messages)
+        if reason == EXPIRED and self.expiry_listener is not None:
+            self.expiry_listener(queue, messages)
         dead_letters.add(queue, messages, reason)
 
     def note_kept(self, queue: QueueClient, reason: str, count: int) -> None:

@@ -216,7 +216,9 @@ class ClusterNode(LogListener):
         self._members = DeclaredMembers(services, links)
         self._ordered_start = OrderedStart(self._config.cluster, links, self.rpc, self._clock, log)
         self.links.register(METADATA_SERVICE, log)
-        self.states = NodeStates(links, services.alarms, services.client_addresses)
+        self.states = NodeStates(
+            links, services.alarms, services.client_addresses, services.mqtt_addresses
+        )
         self.states.static_shovels_changed = lambda: self.running_changed(self.running)
         LimitedCounts(links, services)
         RetainedCopies(links, services.retained, self._clock)

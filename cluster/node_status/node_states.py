@@ -2,7 +2,7 @@
 
 An alarm of one node holds back publishers on all nodes of its cluster. A node under maintenance
 gets no new queues from others. A static shovel runs on one of the nodes whose configurations have
-it. Clients of the stream protocol are told the addresses of all nodes. Each node sends its state to
+it. Clients of streams and of MQTT are told addresses of other nodes. Each node sends its state to
 each other node when their link comes up, and after every change, so a node that joins later learns
 of it, too. A frame has the whole state, so nothing depends on earlier frames. The alarms of a node
 end when it goes down.
@@ -29,12 +29,14 @@ logger = logging.getLogger("leveret.cluster")
 class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
     """alarms: the node's own alarms. is_under_maintenance: it serves no clients (`drain`).
     static_shovels: the names of its static shovels. client_address: for clients of streams.
+    mqtt_address: for those of MQTT.
     """
 
     alarms: tuple[str, ...] = ()
     is_under_maintenance: bool = False
     static_shovels: tuple[str, ...] = ()
     client_address: ClientAddress = ClientAddress()
+    mqtt_address: ClientAddress = ClientAddress()
 
 
 NOTHING_SPECIAL = NodeState()
@@ -47,15 +49,22 @@ class NodeStates:
     static_shovels_changed: called when a node announces its static shovels. Both may be replaced.
     """
 
-    def __init__(self, links: ServiceRegistry, alarms: Alarms, addresses: ClientAddresses) -> None:
+    def __init__(
+        self,
+        links: ServiceRegistry,
+        alarms: Alarms,
+        addresses: ClientAddresses,
+        mqtt_addresses: ClientAddresses,
+    ) -> None:
         self.maintenance_changed: Callable[[], object] = lambda: None
         self.static_shovels_changed: Callable[[], object] = lambda: None
         self._alarms = alarms
         self._addresses = addresses
+        self._mqtt_addresses = mqtt_addresses
         self._own = NodeState(alarms.own)
         self._peers: dict[Peer, NodeState] = {}
         alarms.listen(self._alarms_changed)
-        addresses.own_changed = self._address_changed
+        addresses.own_changed = mqtt_addresses.own_changed = self._address_changed
         links.register(NODE_STATES_SERVICE, self)
 
     @property
@@ -90,7 +99,13 @@ class NodeStates:
 
     def _address_changed(self) -> None:
         """Clients reach this node by another address."""
-        self._set_own(replace(self._own, client_address=self._addresses.own))
+        self._set_own(
+            replace(
+                self._own,
+                client_address=self._addresses.own,
+                mqtt_address=self._mqtt_addresses.own,
+            )
+        )
 
     def _set_own(self, state: NodeState) -> None:
         if state == self._own:
@@ -120,7 +135,8 @@ class NodeStates:
     def peer_down(self, peer: Peer, reason: str) -> None:
         """The link to a node is down."""
         del self._peers[peer]
-        self._addresses.of_others.pop(peer.name, None)
+        for addresses in (self._addresses, self._mqtt_addresses):
+            addresses.of_others.pop(peer.name, None)
         self._set_alarms(peer.name, ())
 
     def received(self, peer: Peer, payload: bytes) -> None:
@@ -128,6 +144,11 @@ class NodeStates:
         state = msgspec.msgpack.decode(payload, type=NodeState)
         before, self._peers[peer] = self._peers[peer], state
         self._addresses.of_others[peer.name] = state.client_address
+        # A client is not sent to a node that would send it away.
+        is_open = not state.is_under_maintenance
+        self._mqtt_addresses.of_others[peer.name] = (
+            state.mqtt_address if is_open else ClientAddress()
+        )
         self._compare(before, state)
         self._set_alarms(peer.name, tuple(one for one in KNOWN_ALARMS if one in state.alarms))
 

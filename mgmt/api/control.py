@@ -26,7 +26,6 @@ from leveret.mgmt.log.outputs import set_level
 from leveret.mgmt.running_node import NodeError, StartEnded
 from leveret.mgmt.views.nodes import status
 
-DRAINED = "Node was put into maintenance mode"
 MAINTENANCE = "node is being put into maintenance"
 CLIENT_CHECK_SECONDS = 0.5
 """How often a stream of events checks whether its client is still connected."""
@@ -199,7 +198,7 @@ async def drain(call: Call) -> Any:
     call.facade.suspend_listeners()
     connections = call.facade.connections()
     for connection in connections:
-        connection.close(DRAINED)
+        connection.drain()
     logger.warning("closed %d connections of clients; no new ones are accepted", len(connections))
     await _leaders_handed_over(call)
     _notify(call, "maintenance.connections.closed", reason=MAINTENANCE)

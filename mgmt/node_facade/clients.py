@@ -15,7 +15,7 @@ from leveret.broker.queues.contract.status import PublisherFigures, Subscription
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.pending_in_task import given_in_task
-from leveret.broker.sessions.served_connection import ServedConnection
+from leveret.broker.sessions.served_connection import DRAINED, ServedConnection
 from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.status import (
     ChannelStatus,
@@ -204,6 +204,10 @@ class OpenConnection:
     def close(self, reason: str) -> None:
         """Close it; its client is told the reason."""
         self._connection.force_close(reason)
+
+    def drain(self) -> None:
+        """Close it, because the node is put under maintenance; its client is told."""
+        self._connection.force_close(DRAINED)
 
 
 async def refresh_activities(channels: Iterable[OpenChannel], seconds_max: float) -> None:

@@ -19,6 +19,7 @@ from msgspec import structs
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.json_form import text
+from leveret.broker.config.mqtt_settings import UINT16_MAX
 from leveret.broker.protocols.ending import Ending
 from leveret.broker.protocols.mqtt import codes, packets
 from leveret.broker.protocols.mqtt.incoming import MqttInput
@@ -32,12 +33,15 @@ from leveret.broker.protocols.mqtt.properties import (
     ASSIGNED_CLIENT_IDENTIFIER,
     MAXIMUM_PACKET_SIZE,
     MAXIMUM_QOS,
+    NONE,
     RECEIVE_MAXIMUM,
+    SERVER_REFERENCE,
     SESSION_EXPIRY_INTERVAL,
     SHARED_SUBSCRIPTION_AVAILABLE,
     TOPIC_ALIAS_MAXIMUM,
     Properties,
 )
+from leveret.broker.protocols.mqtt.redirection import server_reference
 from leveret.broker.protocols.mqtt.retained import send_retained
 from leveret.broker.protocols.mqtt.subscribing import PERMANENT_S, SessionQueues
 from leveret.broker.protocols.mqtt.topics import Topics
@@ -46,7 +50,7 @@ from leveret.broker.protocols.socket_connection import SocketConnection
 from leveret.broker.protocols.tuning import Tuning
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.services.services import Services
-from leveret.broker.sessions.served_connection import ServedConnection
+from leveret.broker.sessions.served_connection import DRAINED, ServedConnection
 from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.status import ConnectionStatus
 from leveret.storage.metadata.metadata import MetadataError
@@ -136,6 +140,18 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         if self._queues is None:
             self._queues = SessionQueues(self.session, self._expiry_s, self._prefetch_count)
         return self._queues
+
+    def pause_writing(self) -> None:
+        """The socket's write buffer is full."""
+        super().pause_writing()
+        if self._queues is not None:
+            self._queues.limit_qos_0()
+
+    def resume_writing(self) -> None:
+        """The socket's write buffer has drained."""
+        super().resume_writing()
+        if self._queues is not None:
+            self._queues.lift_limit_of_qos_0()
 
     def handle_input(self) -> None:
         """Handle the packets that have come."""
@@ -229,6 +245,8 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
             TOPIC_ALIAS_MAXIMUM: settings.topic_alias_maximum,
             SHARED_SUBSCRIPTION_AVAILABLE: int(settings.shared_subscriptions),
         }
+        if settings.receive_maximum < UINT16_MAX:
+            told[RECEIVE_MAXIMUM] = settings.receive_maximum
         if assigned:
             told[ASSIGNED_CLIENT_IDENTIFIER] = assigned
         return told
@@ -318,14 +336,14 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
             self._will = None
         self.fail(codes.SESSION_TAKEN_OVER, "another client has connected with its identifier")
 
-    def fail(self, code: int, reason: str) -> None:
+    def fail(self, code: int, reason: str, properties: Properties = NONE) -> None:
         """Close the connection, telling a client of MQTT 5.0 the reason code."""
         if self.ending.has_begun:
             return
         logger.error("closing connection %s: %s", self.name, reason)
         self.ending.is_protocol_error = code in (codes.MALFORMED_PACKET, codes.PROTOCOL_ERROR)
         if self.is_open and self._level == codes.LEVEL_5:
-            self.send(packets.disconnect(code))
+            self.send(packets.disconnect(code, properties))
         self.drop()
 
     def fault(self, fault: Fault) -> None:
@@ -335,10 +353,23 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
 
     def force_close(self, explanation: str) -> None:
         """Close the connection at an operator's request, or because the broker stops."""
-        is_stopping = "shutdown" in explanation
-        code = codes.SERVER_SHUTTING_DOWN if is_stopping else codes.ADMINISTRATIVE_ACTION
-        self.fail(code, explanation)
+        if explanation == DRAINED:
+            self._send_elsewhere()
+        elif "shutdown" in explanation:
+            self.fail(codes.SERVER_SHUTTING_DOWN, explanation)
+        else:
+            self.fail(codes.ADMINISTRATIVE_ACTION, explanation)
         self.drop()
+
+    def _send_elsewhere(self) -> None:
+        """The node is put under maintenance: tell the client which other node it may use."""
+        others = self.services.mqtt_addresses.of_others
+        # Addresses for clients over WebSockets are not known.
+        reference = None if self.over else server_reference(others, self.client_id, self.is_tls)
+        if reference is None:
+            self.fail(codes.SERVER_SHUTTING_DOWN, DRAINED)
+        else:
+            self.fail(codes.USE_ANOTHER_SERVER, DRAINED, {SERVER_REFERENCE: reference})
 
     def release(self) -> None:
         """Release everything that the connection holds; may be called several times."""

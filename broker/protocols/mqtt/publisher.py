@@ -36,6 +36,7 @@ from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.retained.retained_message import RetainedMessage
 from leveret.broker.retained.retained_messages import RetainedLimitReached
 from leveret.broker.runtime.pending import Answer, Steps
+from leveret.broker.services.services import Services
 from leveret.broker.sessions import publishing
 from leveret.broker.sessions.resolving import resolve
 from leveret.broker.sessions.targets import RUN_WORK, Target
@@ -46,6 +47,7 @@ MANY_MESSAGES: Final = 64
 MANY_BYTES: Final = 64 * 1024
 """A publisher that sends this much at a time may outrun the consumers of its queues."""
 PROPERTIES_KEPT: Final = 64
+UNLIMITED: Final = 1 << 62
 WAITING: Final = -1
 """The code of a PUBLISH that is not confirmed yet."""
 NO_ANSWER: Final = 0
@@ -77,8 +79,9 @@ class Publisher:
 
     __slots__ = (
         "_alias_max", "_aliases", "_answers", "_body_bytes", "_first_answer", "_flow", "_head",
-        "_ids", "_input", "_known", "_messages", "_qos", "_reading", "_retains", "_run_header",
-        "_run_max", "_session", "_target", "_targets", "_turns", "exchange",
+        "_ids", "_input", "_known", "_messages", "_qos", "_reading", "_receive_max", "_retains",
+        "_run_header", "_run_max", "_session", "_target", "_targets", "_turns", "_unanswered",
+        "exchange",
     )  # fmt: skip
 
     def __init__(self, session: MqttSession, reading: Reading, runs: RunsOperations) -> None:
@@ -107,6 +110,9 @@ class Publisher:
         self._answers: deque[tuple[int, int]] | None = None
         """Packet identifier and code of each PUBLISH that is not answered, in order."""
         self._first_answer = 1
+        self._receive_max: i64 = settings.receive_maximum if session.is_level_5 else UNLIMITED
+        self._unanswered: i64 = 0
+        """The PUBLISH packets that are to get a PUBACK, and were sent none."""
 
     # Packets
 
@@ -116,7 +122,7 @@ class Publisher:
         data, begin, end, first: see `PacketInput`.
         """
         qos: i64 = first >> 1 & 3
-        if qos > 1:
+        if qos and (qos > 1 or self._unanswered >= self._receive_max):
             self._check_qos(qos)
             qos = 1
         session = self._session
@@ -168,6 +174,7 @@ class Publisher:
         self._body_bytes += end - position
         if qos:
             self._ids.append(packet_id)
+            self._unanswered += 1
         return True
 
     def _begin_run(self, header: ContentHeader, qos: i64, retains: bool) -> None:
@@ -182,8 +189,13 @@ class Publisher:
     def _check_qos(self, qos: i64) -> None:
         if qos == 3:
             raise MalformedPacket("PUBLISH has QoS 3")
-        if self._session.is_level_5:
+        if qos == 2 and self._session.is_level_5:
             raise MalformedPacket("PUBLISH has QoS 2", codes.QOS_NOT_SUPPORTED)
+        if self._unanswered >= self._receive_max:
+            raise MalformedPacket(
+                f"more than {self._receive_max} PUBLISH packets have no answer yet",
+                codes.RECEIVE_MAXIMUM_EXCEEDED,
+            )
 
     def _read_properties(self, data: bytes, position: i64, end: i64) -> tuple[Published, int]:
         """The properties of a packet; those that were seen last are not decoded again."""
@@ -341,7 +353,8 @@ class Publisher:
     def _retain(self, target: Target, message: Message) -> None:
         """Keep a message for later subscribers of its topic; PUBACK waits until it is on disk."""
         session = self._session
-        answer = retain(session, target.address.routing_key, message)
+        topic = session.topics.topic(target.address.routing_key)
+        answer = retain(session.services, session.vhost.name, topic, message)
         room = session.services.retained.room()
         if room is not None:
             # The disk is slower than the clients.
@@ -400,6 +413,7 @@ class Publisher:
             count += 1
             if packet_id == NO_ANSWER:
                 continue
+            self._unanswered -= 1
             signed = packet_id if packet_id < 32768 else packet_id - 65536
             if is_level_5:
                 writer.append(0x40)
@@ -432,10 +446,9 @@ def _topic_end(data: bytes, begin: i64, end: i64) -> i64:
     return position
 
 
-def retain(session: MqttSession, routing_key: str, message: Message) -> Answer[None]:
+def retain(services: Services, vhost: str, topic: str, message: Message) -> Answer[None]:
     """Keep a message for later subscribers; one without a payload removes the one that is kept."""
-    retained, vhost = session.services.retained, session.vhost.name
-    topic = session.topics.topic(routing_key)
+    retained = services.retained
     if not message.body:
         return retained.remove(vhost, topic)
     header = message.header
@@ -444,7 +457,7 @@ def retain(session: MqttSession, routing_key: str, message: Message) -> Answer[N
     expires_at_ms = 0
     if header.expires:
         ttl_ms = int(header.properties["expiration"])
-        expires_at_ms = int(session.services.clock.wall_time_s() * 1000) + ttl_ms
+        expires_at_ms = int(services.clock.wall_time_s() * 1000) + ttl_ms
     properties = b"" if form is None else form.data[1:]
     qos = 1 if header.is_persistent else 0
     return retained.put(vhost, topic, RetainedMessage(message.body, qos, properties, expires_at_ms))

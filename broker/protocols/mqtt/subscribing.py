@@ -15,6 +15,7 @@ from typing import Final
 
 from leveret.broker.amqp.errors import ChannelFault, Fault
 from leveret.broker.amqp.field_table import Table, encode_table
+from leveret.broker.policies.policy_table import effective_options, merged
 from leveret.broker.protocols.mqtt import codes
 from leveret.broker.protocols.mqtt.consumer import MqttConsumer
 from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
@@ -71,6 +72,30 @@ class SessionQueues:
     def is_present(self) -> bool:
         """Whether there is a session that has stayed."""
         return any(not queue.is_exclusive for queue in self.existing())
+
+    def _qos_0_mailbox(self) -> QueueClient | None:
+        """The queue of QoS 0, if it ends with the connection."""
+        session = self._session
+        queue = session.vhost.queues.get(session.queue_names[0])
+        return queue if queue is not None and queue.is_exclusive else None
+
+    def limit_qos_0(self) -> None:
+        """The client does not read what it is sent: keep only its newest messages of QoS 0.
+
+        As in RabbitMQ, those in the queues of a session that stays are all kept.
+        """
+        limit, queue = self._session.services.config.mqtt.mailbox_soft_limit, self._qos_0_mailbox()
+        if limit and queue is not None:
+            policy_limit = queue.options.max_length
+            length = limit if policy_limit is None else min(limit, policy_limit)
+            queue.apply(queue.options._replace(max_length=length, overflow=""))
+
+    def lift_limit_of_qos_0(self) -> None:
+        """The client reads again."""
+        queue = self._qos_0_mailbox()
+        if queue is not None:
+            definition = merged(queue.policy, queue.operator_policy)
+            queue.apply(effective_options(queue.declared, definition, queue.kind))
 
     async def delete(self, keeps_session: bool) -> None:
         """Delete the queues; if `keeps_session`, only those of a connection that has ended."""

@@ -2,22 +2,27 @@
 
 A will is published by a session of its own, since the client's ends at the same time. One with a
 delay waits, as in RabbitMQ, as the only message of a queue `mqtt-will-CLIENT`, which dead-letters
-it to the exchange of MQTT: so it survives a restart, and the client deletes it by coming back.
+it to the exchange of MQTT: so it survives a restart, and the client deletes it by coming back. If
+it is to be retained, that is done at the same time (`retain_delayed`).
 """
 
 import logging
 from typing import Final
 
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import Fault, internal_error
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.protocols.mqtt.messages import make_header_of
+from leveret.broker.protocols.mqtt.messages import RETAIN, flags_and_properties, make_header_of
 from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
-from leveret.broker.protocols.mqtt.names import will_queue
+from leveret.broker.protocols.mqtt.names import WILL_PREFIX, will_queue
 from leveret.broker.protocols.mqtt.packets import Will
-from leveret.broker.protocols.mqtt.properties import WILL_DELAY_INTERVAL
+from leveret.broker.protocols.mqtt.properties import MESSAGE_EXPIRY_INTERVAL, WILL_DELAY_INTERVAL
 from leveret.broker.protocols.mqtt.publisher import retain
+from leveret.broker.protocols.mqtt.topics import Topics
 from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.pending import Answer, PendingOperation, begin
+from leveret.broker.services.services import Services
 from leveret.broker.sessions import publishing
 from leveret.broker.sessions.declaring_queues import QueueProperties, declare_queue
 from leveret.storage.messages.message import Message
@@ -80,7 +85,7 @@ class WillPublishing:
     async def _publish(self) -> None:
         session, will = self._session, self._will
         topics, exchange = session.topics, session.services.config.mqtt.exchange
-        key = topics.routing_key(will.topic)
+        key, properties = topics.routing_key(will.topic), dict(will.properties)
         if self._wait_s:
             arguments: Table = {
                 "x-expires": ("l", self._wait_s * 1000 + EXPIRES_AFTER_MS),
@@ -91,14 +96,33 @@ class WillPublishing:
             name = will_queue(self._client_id)
             await declare_queue(session, name, QueueProperties(arguments, durable=True))
             exchange, key = "", name
+            # The lifetime of the message begins when the queue lets it go.
+            properties.pop(MESSAGE_EXPIRY_INTERVAL, None)
         target = session.connection.targets.find_by_address(exchange, key, False)
-        header = make_header_of(will.properties, min(will.qos, 1), will.retain, topics)
+        header = make_header_of(properties, min(will.qos, 1), will.retain, topics)
         message = Message(target.address, header, will.payload)
         steps = publishing.publish(session, target, Publication([message], len(will.payload)))
         if steps is not None:
             await steps
         if will.retain and not self._wait_s:
-            retain(session, key, message)
+            retain(session.services, session.vhost.name, topics.topic(key), message)
+
+
+def retain_delayed(
+    services: Services, topics: Topics, vhost: str, queue: QueueClient, expired: list[Message]
+) -> None:
+    """Retain a will whose delay is over, if its client has asked for that.
+
+    queue: it is dead-lettering messages that have expired; of wills or of something else.
+    """
+    key = queue.options.dead_letter_routing_key
+    if not queue.name.startswith(WILL_PREFIX) or key is None:
+        return
+    for message in expired:
+        header = message.header
+        assert isinstance(header, ContentHeader), "messages have content headers"
+        if header.form is not None and flags_and_properties(header, topics)[0] & RETAIN:
+            retain(services, vhost, topics.topic(key), message)
 
 
 def _timed_out() -> Fault:

@@ -17,7 +17,8 @@ class OneNode:
         self.name = name
         self.alarms = Alarms()
         self.addresses = ClientAddresses()
-        self.service = NodeStates(LinkServices(), self.alarms, self.addresses)
+        self.mqtt_addresses = ClientAddresses()
+        self.service = NodeStates(LinkServices(), self.alarms, self.addresses, self.mqtt_addresses)
         self.heard = []
         self.alarms.listen(lambda: self.heard.append(self.alarms.reason))
 
@@ -190,3 +191,15 @@ def test_addresses_for_clients_of_streams(nodes):
     assert b.addresses.of_others == {"a": moved}
     b.service.peer_down(to_b.back, "the link is down")
     assert b.addresses.of_others == {}
+
+
+def test_clients_of_mqtt_are_not_sent_to_a_node_under_maintenance(nodes):
+    a, b, _ = nodes
+    address = ClientAddress("a.example", 1883)
+    a.mqtt_addresses.set_own(address)
+    link(a, b)
+    assert b.mqtt_addresses.of_others == {"a": address}
+    a.service.set_under_maintenance(True)
+    assert b.mqtt_addresses.of_others == {"a": ClientAddress()}
+    a.service.set_under_maintenance(False)
+    assert b.mqtt_addresses.of_others == {"a": address}
