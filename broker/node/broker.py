@@ -29,7 +29,14 @@ from leveret.broker.net.tls import CertificateWatcher
 from leveret.broker.node.initial_declarations import initial_declarations, put_new_cluster_id
 from leveret.broker.node.running_plugins import RunningPlugins
 from leveret.broker.node.start_progress import StartProgress
-from leveret.broker.policies.parameters import GLOBAL, INTERNAL_CLUSTER_ID, NO_VHOST
+from leveret.broker.policies.parameters import (
+    GLOBAL,
+    INTERNAL_CLUSTER_ID,
+    NO_VHOST,
+    REFUSE,
+    UNROUTABLE_PUBLISHES,
+    VHOST_METADATA,
+)
 from leveret.broker.protocols.amqp091.amqp091 import AMQP, amqp091
 from leveret.broker.protocols.amqp091.connection.connection import Connection
 from leveret.broker.protocols.mqtt.login import PROTOCOL as MQTT
@@ -440,12 +447,22 @@ class Broker:
             self.services.retained.remove_all(vhost.name)
 
     def parameter_changed(self, component: str, vhost: str, name: str) -> None:
-        """A parameter was put or deleted: tell traces, conversions of queues, and links."""
+        """A parameter was put or deleted: tell traces, conversions of queues, links, and vhosts."""
         if component == TRACE_LOG:
             self.traces.log_changed(vhost, name)
         if component == DECIDED_REPLACEMENT and self.clustering is not None:
             self.clustering.replacements_changed()
+        if component == VHOST_METADATA and name == UNROUTABLE_PUBLISHES:
+            self._unroutable_changed(vhost)
         self.links.parameter_changed(component, vhost, name)
+
+    def _unroutable_changed(self, name: str) -> None:
+        """A vhost begins or ceases to refuse publishers that do not ask for returns."""
+        vhost = self.services.vhosts.get(name)
+        if vhost is not None:
+            value = self.services.parameters.get(VHOST_METADATA, name, UNROUTABLE_PUBLISHES)
+            vhost.refuses_unroutable = value == REFUSE
+            vhost.routes_changed()
 
     def resource_changed(self, kind: str, vhost: str, name: str) -> None:
         """An exchange or a queue was deleted, or a queue has another home."""

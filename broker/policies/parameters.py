@@ -12,6 +12,13 @@ from typing import Any
 POLICY, OPERATOR_POLICY = "policy", "operator_policy"
 VHOST_LIMITS, USER_LIMITS = "vhost-limits", "user-limits"
 VHOST_METADATA = "vhost-metadata"
+DEFAULT_QUEUE_TYPE = "default-queue-type"
+UNROUTABLE_PUBLISHES = "unroutable-publishes"
+"""Names of metadata of a vhost. The second is whether publishers that would not learn of unroutable
+messages are refused: one of `UNROUTABLE_HANDLINGS`.
+"""
+ACCEPT, REFUSE = "accept", "refuse"
+UNROUTABLE_HANDLINGS = (ACCEPT, REFUSE)
 GLOBAL = "global"
 NO_VHOST = ""
 

@@ -401,7 +401,10 @@ def _unroutable(session: Session, target: Target, messages: list[Message]) -> No
     The session may have ended while the route of a message was found.
     """
     assert target.exchange is not None
-    if not target.is_mandatory or session.has_ended:
+    is_returned = target.is_mandatory and not session.has_ended
+    if not is_reply(target.address):
+        session.vhost.unroutable.note(messages, session.connection.user.name, is_returned)
+    if not is_returned:
         session.counts.dropped += len(messages)
         return
     session.counts.returned += len(messages)

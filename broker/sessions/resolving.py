@@ -10,7 +10,7 @@ A long route is not kept: each message finds it in steps (routing.py).
 
 from typing import Final
 
-from leveret.broker.amqp.errors import access_refused
+from leveret.broker.amqp.errors import access_refused, precondition_failed
 from leveret.broker.amqp.properties import DIRECT_REPLY_TO
 from leveret.broker.auth.access_control import Decision
 from leveret.broker.exchanges.missing_type import MissingType
@@ -93,6 +93,8 @@ def _find_queues(session: Session, target: Target, exchange: Exchange) -> None:
     target.exchange = exchange
     target.is_simple = False
     if not is_reply(target.address):
+        if session.vhost.refuses_unroutable:
+            _require_care(session, target, exchange)
         found = Route(exchange, [target.address.routing_key], routing.NO_PROPERTIES)
         is_complete = found.go_on(WORK_AT_ONCE)
         is_seen = bool(session.services.interceptors)
@@ -104,6 +106,17 @@ def _find_queues(session: Session, target: Target, exchange: Exchange) -> None:
             if target.is_mandatory and not target.queues:
                 target.work = RETURN_WORK
     target.generation = session.vhost.generation
+
+
+def _require_care(session: Session, target: Target, exchange: Exchange) -> None:
+    """Raise 406 if unroutable messages of this publisher would be dropped silently."""
+    if target.is_mandatory or exchange.alternate is not None or not session.may_be_mandatory:
+        return
+    what = resource(EXCHANGE, exchange.name, session.vhost.name)
+    raise precondition_failed(
+        f"basic.publish to {what} must be mandatory: the vhost refuses publishers that would not "
+        "learn of unroutable messages, unless the exchange has an alternate exchange"
+    )
 
 
 def is_reply(address: Address) -> bool:

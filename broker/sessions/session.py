@@ -115,6 +115,11 @@ class Session:
         """Whether the client is notified when a consumer ends that it has not cancelled."""
         return False
 
+    @property
+    def may_be_mandatory(self) -> bool:
+        """Whether the protocol lets the client ask for the return of unroutable messages."""
+        return False
+
     def deliver_reply(self, message: Message) -> None:
         """A message for the session's consumer on amq.rabbitmq.reply-to."""
 

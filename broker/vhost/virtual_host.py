@@ -44,6 +44,7 @@ from leveret.broker.vhost.delayed_messages import BUCKETS, DelayedMessages
 from leveret.broker.vhost.fan_out import FanOuts
 from leveret.broker.vhost.own_deletions import OwnDeletions
 from leveret.broker.vhost.routing import publish_delayed
+from leveret.broker.vhost.unroutable_messages import UnroutableMessages
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.messages.message import Message
 from leveret.storage.queue.chained_queue import ChainedQueue
@@ -76,7 +77,11 @@ class AppliesPolicies(Protocol):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class VirtualHost:
-    """One vhost of a running broker."""
+    """One vhost of a running broker.
+
+    refuses_unroutable: clients that publish without `mandatory`, to exchanges without an alternate
+    exchange, are refused.
+    """
 
     def __init__(
         self,
@@ -108,6 +113,8 @@ class VirtualHost:
         self.expiry_listener: Callable[[QueueClient, list[Message]], object] | None = None
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, QueueClient] = {}
+        self.unroutable = UnroutableMessages(clock)
+        self.refuses_unroutable = False
         self.is_deleted = False
         self.description = self.tags = ""
         self.is_traced = False

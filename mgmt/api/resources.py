@@ -40,6 +40,7 @@ from leveret.mgmt.api import (
     streams,
     super_streams,
     traces,
+    unroutable,
     users,
     vhosts,
     workbench,
@@ -53,7 +54,8 @@ _OWN = (
     acting, authentication, clients, cluster, consumers, control, definitions, discarded, exchanges,
     federation, health, overview, parameters, plan, plugins, queues, quorum_members,
     replicated_queues, retained, retrying, schema_replication, shovels, streams, stream_messages,
-    stream_positions, stream_replicas, super_streams, traces, users, served, vhosts, workbench,
+    stream_positions, stream_replicas, super_streams, traces, unroutable, users, served,
+    vhosts, workbench,
 )  # fmt: skip
 
 RESOURCES: Extensions[ModuleType] = Extensions(

@@ -5,7 +5,12 @@ from typing import Any
 from leveret.broker.amqp.json_form import text
 from leveret.broker.declarations.values import DeleteVhost, PutParameter, PutVhost
 from leveret.broker.erlang.terms import format_term
-from leveret.broker.policies.parameters import VHOST_METADATA
+from leveret.broker.policies.parameters import (
+    DEFAULT_QUEUE_TYPE,
+    UNROUTABLE_HANDLINGS,
+    UNROUTABLE_PUBLISHES,
+    VHOST_METADATA,
+)
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import truth_of
 from leveret.mgmt.api.errors import bad_request, not_found
@@ -17,7 +22,6 @@ from leveret.mgmt.node_facade.facts import VhostFacts
 from leveret.mgmt.statistics.sampler import CONNECTION, LENGTHS, MESSAGES, QueueSums, sums_of
 from leveret.mgmt.statistics.series import SampleWindow
 
-DEFAULT_QUEUE_TYPE = "default-queue-type"
 QUEUE_TYPES = ("classic", "quorum", "stream")
 COUNTED = (*LENGTHS, *CONNECTION)
 SUMMED = (
@@ -43,6 +47,9 @@ def vhost_view(call: Call, vhost: VhostFacts, sums: QueueSums) -> dict[str, Any]
     }
     if queue_type:
         view["metadata"]["default_queue_type"] = queue_type
+    unroutable = call.facade.parameters.get(VHOST_METADATA, vhost.name, UNROUTABLE_PUBLISHES)
+    if unroutable:
+        view["metadata"]["unroutable_publishes"] = unroutable
     _add_lengths(call, vhost, sums, view, length_window)
     _add_bytes(call, vhost, view)
     series = sampler.vhosts.get(vhost.name)
@@ -117,7 +124,9 @@ async def show_vhost(call: Call) -> Any:
 
 @route("PUT", "/vhosts/{vhost}")
 async def put_vhost(call: Call) -> Any:
-    """Add a vhost, or replace its description, tags, default queue type and tracing."""
+    """Add a vhost, or replace its description, tags, default queue type, tracing, and what is done
+    with publishes that may be unroutable.
+    """
     call.require_administrator()
     name = call.path("vhost")
     body = await call.body()
@@ -126,6 +135,10 @@ async def put_vhost(call: Call) -> Any:
     queue_type = body.get("default_queue_type", body.get("defaultqueuetype"))
     if queue_type not in (None, "undefined", *QUEUE_TYPES):
         raise bad_request(f"default_queue_type must be one of {', '.join(QUEUE_TYPES)}")
+    unroutable = body.get("unroutable_publishes")
+    if unroutable not in (None, *UNROUTABLE_HANDLINGS):
+        names = ", ".join(UNROUTABLE_HANDLINGS)
+        raise bad_request(f"unroutable_publishes must be one of {names}")
     facade, user = call.facade, call.identity.name
     before = facade.vhost(name)
     is_new = before is None
@@ -139,6 +152,10 @@ async def put_vhost(call: Call) -> Any:
     if queue_type in QUEUE_TYPES:
         await call.declare(
             PutParameter(VHOST_METADATA, name, DEFAULT_QUEUE_TYPE, queue_type, acting_user=user)
+        )
+    if unroutable is not None:
+        await call.declare(
+            PutParameter(VHOST_METADATA, name, UNROUTABLE_PUBLISHES, unroutable, acting_user=user)
         )
     return Created(is_new)
 

@@ -25,16 +25,28 @@ VHOST_COLUMNS = ("name", "description", "tags", "default_queue_type", "tracing",
 VHOST_LIMITS = ("max-queues", "max-connections")
 USER_LIMITS = ("max-connections", "max-channels")
 QUEUE_TYPES = ("quorum", "stream", "classic")
-METADATA = ("description|d=", "tags=", "default-queue-type=")
+METADATA = ("description|d=", "tags=", "default-queue-type=", "unroutable-publishes=")
+UNROUTABLE_HANDLINGS = ("accept", "refuse")
 
 
 def _metadata(ctl: CommandRun) -> dict[str, Any]:
-    keys = ("description", "tags", "default_queue_type")
+    keys = ("description", "tags", "default_queue_type", "unroutable_publishes")
     return {key: ctl.options[key] for key in keys if ctl.options.get(key) is not None}
 
 
+def _check_unroutable(metadata: dict[str, Any]) -> None:
+    """Raise CtlError for a value that is not known."""
+    value = metadata.get("unroutable_publishes", UNROUTABLE_HANDLINGS[0])
+    if value not in UNROUTABLE_HANDLINGS:
+        raise bad_argument(
+            f"Unroutable publishes must be one of: {', '.join(UNROUTABLE_HANDLINGS)}. Provided: "
+            f"{value}"
+        )
+
+
 @command("add_vhost", '<vhost> [--description <description> --tags "<tag1>,<tag2>,<...>" '
-         "--default-queue-type <quorum|classic|stream>]", "Creates a virtual host", VHOSTS,
+         "--default-queue-type <quorum|classic|stream> --unroutable-publishes <accept|refuse>]",
+         "Creates a virtual host", VHOSTS,
          *METADATA, counts=(1, 1))  # fmt: skip
 def add_vhost(ctl: CommandRun) -> None:
     """Add a virtual host; an existing one is not changed."""
@@ -46,6 +58,7 @@ def add_vhost(ctl: CommandRun) -> None:
             f"Unsupported default queue type '{body['default_queue_type']}': it is one of "
             f"{', '.join(QUEUE_TYPES)}", USAGE,
         )  # fmt: skip
+    _check_unroutable(body)
     ctl.banner(f'Adding vhost "{name}" ...')
     if not any(vhost["name"] == name for vhost in ctl.client.get("vhosts")):
         ctl.client.put("vhosts", name, body=body)
@@ -105,11 +118,13 @@ def _require_named(ctl: CommandRun, name: str) -> None:
 
 
 @command("update_vhost_metadata", '<vhost> [--description <description>] [--tags "<tag1>,<tag2>,'
-         '<...>"] [--default-queue-type <quorum|classic|stream>]',
-         "Changes a virtual host's description, tags and default queue type", VHOSTS, *METADATA,
+         '<...>"] [--default-queue-type <quorum|classic|stream>] '
+         "[--unroutable-publishes <accept|refuse>]", "Changes a virtual host's description, tags, "
+         "default queue type, and what is done with publishes that may be unroutable", VHOSTS,
+         *METADATA,
          counts=(1, 1))  # fmt: skip
 def update_vhost_metadata(ctl: CommandRun) -> None:
-    """Change the description, tags and default queue type of a virtual host."""
+    """Change some metadata of a virtual host; the others stay."""
     name, body = ctl.argument(0), _metadata(ctl)
     if not body:
         raise UsageError("not enough arguments.")
@@ -118,9 +133,12 @@ def update_vhost_metadata(ctl: CommandRun) -> None:
         raise bad_argument(
             f"Default queue type must be one of: {', '.join(QUEUE_TYPES)}. Provided: {queue_type}"
         )
+    _check_unroutable(body)
     ctl.banner(f'Updating metadata of vhost "{name}" ...')
     require_vhost(ctl, name)
-    ctl.client.put("vhosts", name, body=body)
+    before = ctl.client.get("vhosts", name)
+    kept = {"description": before["description"], "tags": ",".join(before["tags"])}
+    ctl.client.put("vhosts", name, body={**kept, **body})
 
 
 @command("restart_vhost", "[--vhost <vhost>]", "Restarts a failed virtual host", VHOSTS)

@@ -23,17 +23,19 @@ from leveret.broker.declarations.values import (
     TopicPermission,
 )
 from leveret.broker.policies.parameters import (
+    DEFAULT_QUEUE_TYPE,
     GLOBAL,
     NO_VHOST,
     OPERATOR_POLICY,
     POLICY,
+    UNROUTABLE_HANDLINGS,
+    UNROUTABLE_PUBLISHES,
     VHOST_LIMITS,
     VHOST_METADATA,
 )
 from leveret.broker.runtime.names import QUEUE
 from leveret.mgmt.definitions.checking import policy_of_item
 from leveret.mgmt.definitions.contents import Item
-from leveret.mgmt.definitions.exporting import DEFAULT_QUEUE_TYPE
 from leveret.mgmt.definitions.users import permissions_of, tags_of
 from leveret.mgmt.node_facade.facade import NodeFacade
 
@@ -71,6 +73,9 @@ class ItemDeclarations:
         queue_type = metadata.get("default_queue_type")
         if queue_type and queue_type != "undefined":
             yield PutParameter(VHOST_METADATA, name, DEFAULT_QUEUE_TYPE, queue_type)
+        unroutable = metadata.get("unroutable_publishes")
+        if unroutable in UNROUTABLE_HANDLINGS:
+            yield PutParameter(VHOST_METADATA, name, UNROUTABLE_PUBLISHES, unroutable)
 
     def _user(self, item: Item) -> Iterator[Declaration]:
         name, tags = item["name"], tags_of(item) or []

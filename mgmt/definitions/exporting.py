@@ -13,10 +13,12 @@ from msgspec.structs import asdict
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.auth.passwords import hash_to_text
 from leveret.broker.policies.parameters import (
+    DEFAULT_QUEUE_TYPE,
     GLOBAL,
     LINK_COMPONENTS,
     OPERATOR_POLICY,
     POLICY,
+    UNROUTABLE_PUBLISHES,
     VHOST_LIMITS,
     VHOST_METADATA,
 )
@@ -26,7 +28,6 @@ from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.mgmt.node_facade.facts import BindingFacts, DeclaredQueue, ExchangeFacts, VhostFacts
 from leveret.mgmt.slices import GiveWay
 
-DEFAULT_QUEUE_TYPE = "default-queue-type"
 COMPONENTS = (*LINK_COMPONENTS, OPERATOR_POLICY, VHOST_LIMITS)
 """Components whose parameters are exported; policies and users' limits have lists of their own."""
 
@@ -78,6 +79,9 @@ def _vhost_item(node: NodeFacade, vhost: VhostFacts) -> Item:
     queue_type = node.parameters.get(VHOST_METADATA, vhost.name, DEFAULT_QUEUE_TYPE)
     if queue_type:
         metadata["default_queue_type"] = queue_type
+    unroutable = node.parameters.get(VHOST_METADATA, vhost.name, UNROUTABLE_PUBLISHES)
+    if unroutable:
+        metadata["unroutable_publishes"] = unroutable
     return {
         "name": text(vhost.name), "description": text(vhost.description), "tags": tags,
         "metadata": metadata, "limits": [],

@@ -10,6 +10,8 @@ A page is computed in slices of a few milliseconds, between which the node does 
 it does not show one single moment, but no counter is lower than on the page before.
 """
 
+from collections import Counter
+
 from prometheus_client import CollectorRegistry
 
 from leveret.broker.runtime.patterns import compile_pattern
@@ -141,10 +143,13 @@ class Collector:
                 await self._add_exchanges(page, wanted, vhost)
 
     async def _add_exchanges(self, page: Exposition, wanted: set[str], vhost: str) -> None:
+        unroutable: Counter[str] = Counter()
+        for one in self.sampler.facade.unroutable_counts(vhost):
+            unroutable[one.exchange] += one.messages
         for exchange in self.sampler.facade.exchanges(vhost):
             place = (("vhost", vhost), ("exchange", exchange.name))
             if "exchange_metrics" in wanted:
-                row = (exchange.published, exchange.routed)
+                row = (exchange.published, exchange.routed, unroutable[exchange.name])
                 page.add_row(names.EXCHANGE, row, render_labels(place))
             if exchange.name and not exchange.internal:
                 # As in RabbitMQ, internal exchanges and the default exchange are left out.

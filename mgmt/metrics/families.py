@@ -331,6 +331,9 @@ DEAD_LETTERED = _counters(
 EXCHANGE = _counters(
     exchange_messages_published_total="Total number of messages published into an exchange",
     exchange_messages_routed_total="Total number of copies of them that queues got",
+    exchange_messages_unroutable_total=(
+        "Messages from the exchange that reached no queue, since an operator has forgotten them"
+    ),
 )
 QUEUE_DELIVERY = _counters(
     queue_get_ack_total=(

@@ -24,6 +24,8 @@ from leveret.broker.queues.contract.status import (
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.vhost.binding import Binding, Exchange
+from leveret.broker.vhost.routing import header_of
+from leveret.broker.vhost.unroutable_messages import UnroutableRun
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.mgmt.node_facade.facts import (
     BindingFacts,
@@ -34,6 +36,8 @@ from leveret.mgmt.node_facade.facts import (
     PlacedQueue,
     QueueFacts,
     StreamFacts,
+    UnroutableCountFacts,
+    UnroutableMessageFacts,
     VhostFacts,
 )
 
@@ -73,6 +77,27 @@ class DeclaredFacade:
     def closed_channels(self) -> dict[str, MessageCounts]:
         """The messages of channels that are closed, by vhost."""
         return {name: vhost.closed_channels for name, vhost in self._vhosts.items()}
+
+    # Messages that reached no queue
+
+    def unroutable_counts(self, vhost: str) -> list[UnroutableCountFacts]:
+        """The counts of a vhost on this node; none of an unknown vhost."""
+        it = self._vhosts.get(vhost)
+        return [
+            UnroutableCountFacts(one.exchange, one.prefix, one.messages, one.returned, one.last_ms)
+            for one in ([] if it is None else it.unroutable.counts())
+        ]
+
+    def unroutable_messages(self, vhost: str) -> Iterator[UnroutableMessageFacts]:
+        """The last messages of a vhost on this node, the newest first."""
+        it = self._vhosts.get(vhost)
+        return iter(()) if it is None else starmap(_unroutable, it.unroutable.newest())
+
+    def forget_unroutable(self, vhost: str) -> None:
+        """Forget counts and messages of a vhost on this node."""
+        it = self._vhosts.get(vhost)
+        if it is not None:
+            it.unroutable.forget()
 
     # Queues
 
@@ -392,4 +417,12 @@ def _facts_of(vhost: str, bindings: Sequence[Binding]) -> Iterator[BindingFacts]
             one.arguments,
         )
         for one in bindings
+    )  # fmt: skip
+
+
+def _unroutable(run: UnroutableRun, place: int) -> UnroutableMessageFacts:
+    message = run.messages[place]
+    return UnroutableMessageFacts(
+        run.time_ms, run.user, message.address.exchange, message.address.routing_key,
+        run.is_returned, header_of(message).properties, bytes(message.body), run.sizes[place],
     )  # fmt: skip

@@ -41,6 +41,35 @@ class VhostFacts(msgspec.Struct, frozen=True, gc=False):
     exchanges: int
 
 
+class UnroutableCountFacts(msgspec.Struct, frozen=True, gc=False):
+    """The messages to an exchange that reached no queue and whose routing keys begin with a prefix.
+
+    returned: how many of them were returned. last_ms: milliseconds since 1970.
+    """
+
+    exchange: str
+    prefix: str
+    messages: int
+    returned: int
+    last_ms: int
+
+
+class UnroutableMessageFacts(msgspec.Struct, frozen=True, gc=False):
+    """A message that reached no queue. user: its publisher's; empty for a dead letter.
+
+    body: the beginning of it, of body_bytes in all.
+    """
+
+    time_ms: int
+    user: str
+    exchange: str
+    routing_key: str
+    is_returned: bool
+    properties: Mapping[str, Any]
+    body: bytes
+    body_bytes: int
+
+
 class DeclaredQueue(msgspec.Struct, frozen=True, kw_only=True):
     """A queue as it was declared. kind: the value of x-queue-type."""
 

@@ -29,7 +29,13 @@ from leveret.broker.declarations.values import (
     RequireParameter,
 )
 from leveret.broker.policies.limits import OF_USERS, OF_VHOSTS, check_limits
-from leveret.broker.policies.parameters import NO_VHOST, VHOST_LIMITS, VHOST_METADATA
+from leveret.broker.policies.parameters import (
+    DEFAULT_QUEUE_TYPE,
+    NO_VHOST,
+    UNROUTABLE_PUBLISHES,
+    VHOST_LIMITS,
+    VHOST_METADATA,
+)
 from leveret.broker.policies.schema_replication import (
     COMPONENT,
     STATE,
@@ -41,7 +47,6 @@ from leveret.broker.runtime.pending_in_task import given_in_task, in_task
 from leveret.mgmt.definitions.checking import Checker, reason_of
 from leveret.mgmt.definitions.contents import DefinitionLists, Item
 from leveret.mgmt.definitions.declaring import ItemDeclarations
-from leveret.mgmt.definitions.exporting import DEFAULT_QUEUE_TYPE
 from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.mgmt.slices import GiveWay
 from leveret.mgmt.standby.comparing import (
@@ -62,6 +67,10 @@ REFUSALS = (Fault, ValueError, LookupError, MetadataError, re.error)
 PROBLEMS_MAX = 1000
 """With more problems than this a sync is abandoned: there must be another cause."""
 ACTING_USER = "rmq-schema-replication"
+VHOST_METADATA_PARAMETERS = (
+    ("default_queue_type", DEFAULT_QUEUE_TYPE), ("unroutable_publishes", UNROUTABLE_PUBLISHES)
+)  # fmt: skip
+"""The fields of a vhost's form that are parameters here, with the names of these."""
 _PLACE = re.compile(r"(\w+)\[(\d+)\](.*)", re.DOTALL)
 
 Do = Callable[[Sequence[ComparedItem]], Awaitable[None]]
@@ -203,9 +212,9 @@ class Applying:
             now = {"description": there.description, "tags": there.tags}
             item = {**item, **{key: value for key, value in now.items() if form[key] is NOT_TOLD}}
         yield from self._items.of["vhosts"](item)
-        queue_type = self._node.parameters.get(VHOST_METADATA, name, DEFAULT_QUEUE_TYPE)
-        if queue_type and form["default_queue_type"] == "":
-            yield DeleteParameter(VHOST_METADATA, name, DEFAULT_QUEUE_TYPE)
+        for key, parameter in VHOST_METADATA_PARAMETERS:
+            if self._node.parameters.get(VHOST_METADATA, name, parameter) and form[key] == "":
+                yield DeleteParameter(VHOST_METADATA, name, parameter)
 
     # Deletions
 

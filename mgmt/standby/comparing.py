@@ -250,11 +250,13 @@ def vhost_form(item: Item) -> Item:
     """The compared fields of a vhost; NOT_TOLD for those that the export lacks."""
     metadata = item.get("metadata") or {}
     tags = item.get("tags", metadata.get("tags", NOT_TOLD))
-    queue_type = metadata.get("default_queue_type", "" if "metadata" in item else NOT_TOLD)
+    not_told = "" if "metadata" in item else NOT_TOLD
+    queue_type = metadata.get("default_queue_type", not_told)
     return {
         "description": item.get("description", metadata.get("description", NOT_TOLD)),
         "tags": tags.split(",") if isinstance(tags, str) and tags else tags,
         "default_queue_type": "" if queue_type == "undefined" else queue_type,
+        "unroutable_publishes": metadata.get("unroutable_publishes", not_told),
     }
 
 

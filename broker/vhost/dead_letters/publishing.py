@@ -34,6 +34,7 @@ from leveret.broker.vhost.routing import (
     publish,
     queues_by_key,
 )
+from leveret.broker.vhost.unroutable_messages import UnroutableMessages
 from leveret.storage.messages.message import Address, Message
 
 logger = logging.getLogger("leveret.vhost")
@@ -44,6 +45,7 @@ class DeadLetteringVhost(RoutingVhost, Protocol):
 
     clock: Clock
     is_as_rabbitmq_4: bool
+    unroutable: UnroutableMessages
 
 
 class Dead(NamedTuple):
@@ -171,6 +173,8 @@ class DeadLetterer(Actor):
             for message, letter in zip(run.died, letters, strict=True):
                 self._trace(dead, message, letter, run, queues)
         vhost.turns.work_left -= ROUTED_WORK * len(queues)
+        if not queues:
+            vhost.unroutable.note(letters, "", False)
         deliver(vhost, queues, publication_of(letters))
         return len(letters)
 
@@ -197,9 +201,11 @@ class DeadLetterer(Actor):
         letter: Message,
         run: LetterRun,
         queues: list[QueueClient],
-        _is_delayed: bool,
+        is_delayed: bool,
     ) -> None:
         self._trace(dead, message, letter, run, queues)
+        if not queues and not is_delayed:
+            self._vhost.unroutable.note([letter], "", False)
 
     def _trace(
         self,

@@ -1,6 +1,7 @@
 """Schemas of the bodies of requests. Unknown fields are allowed, as in RabbitMQ."""
 
 from leveret.broker.auth.passwords import ALGORITHMS
+from leveret.broker.policies.parameters import UNROUTABLE_HANDLINGS
 from leveret.broker.policies.policy_table import APPLY_TO
 from leveret.mgmt.api.description.declared import EXCHANGE_TYPE, QUEUE_TYPES
 from leveret.mgmt.api.description.schemas import (
@@ -86,6 +87,7 @@ VHOST = body(
     {
         "description": ANYTHING, "tags": nullable(_TAGS), "tracing": _TRUTH,
         "default_queue_type": nullable(any_of(QUEUE_TYPES, one_of("undefined"))),
+        "unroutable_publishes": nullable(one_of(*UNROUTABLE_HANDLINGS)),
     },
 )  # fmt: skip
 USER = body(

@@ -1,6 +1,7 @@
 """Schemas of vhosts, queues, exchanges, bindings, and messages in queues."""
 
 from leveret.broker.exchanges import EXCHANGE_TYPES
+from leveret.broker.policies.parameters import UNROUTABLE_HANDLINGS
 from leveret.mgmt.api.description.schemas import (
     ANYTHING,
     COUNT,
@@ -123,7 +124,11 @@ SCHEMAS: dict[str, Schema] = {
             "name": TEXT, "description": TEXT, "tags": list_of(TEXT),
             "default_queue_type": any_of(QUEUE_TYPES, one_of("undefined")),
             "metadata": record(
-                {"description": TEXT, "tags": list_of(TEXT)}, {"default_queue_type": QUEUE_TYPES}
+                {"description": TEXT, "tags": list_of(TEXT)},
+                {
+                    "default_queue_type": QUEUE_TYPES,
+                    "unroutable_publishes": one_of(*UNROUTABLE_HANDLINGS),
+                },
             ),
             "tracing": FLAG, "cluster_state": mapping(one_of("running")),
             **counted(*LENGTHS), **counted(*CONNECTION),

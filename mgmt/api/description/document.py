@@ -23,6 +23,7 @@ from leveret.mgmt.api.description import (
     operations_retained,
     operations_standby,
     operations_traces,
+    operations_unroutable,
 )
 from leveret.mgmt.api.description.operation import COLUMNS, JSON, Operation, page_of
 from leveret.mgmt.api.description.schemas import NAME, TEXT, Schema, any_of, list_of, ref, some_of
@@ -38,13 +39,14 @@ OPERATIONS = {
         operations_traces,
         operations_links,
         operations_standby,
+        operations_unroutable,
     )
     for one in part.OPERATIONS
 }
 SCHEMAS: dict[str, Schema] = {
     **declared.SCHEMAS, **clients.SCHEMAS, **access.SCHEMAS, **node_schemas.SCHEMAS,
     **operations_retained.SCHEMAS, **operations_traces.SCHEMAS, **operations_links.SCHEMAS,
-    **operations_standby.SCHEMAS,
+    **operations_standby.SCHEMAS, **operations_unroutable.SCHEMAS,
 }  # fmt: skip
 SOME = "Columns"
 """The suffix of schemas of objects with only some of their fields."""

@@ -4,7 +4,7 @@ import {del, get, path, put} from "../api.js";
 import {Chart} from "../chart.js";
 import {attempt, confirm, confirmByName} from "../dialog.js";
 import {code, facts, fold, h, panel, render, tag} from "../dom.js";
-import {button, changing, dangerous, field, fields, input} from "../forms.js";
+import {button, changing, dangerous, field, fields, input, select} from "../forms.js";
 import {byteRate, count, plural, rate} from "../format.js";
 import {refreshNow} from "../live.js";
 import {Period} from "../period.js";
@@ -13,6 +13,7 @@ import {messageRates, queuedMessages} from "../samples.js";
 import {mayAdminister} from "../session.js";
 import {List} from "../table.js";
 import {administration, plainPanel, removal} from "./administration.js";
+import {Unroutable} from "./unroutable.js";
 
 const countColumn = (key, title) => ({key, title, number: true, cell: (row) => count(row[key])});
 
@@ -55,7 +56,13 @@ const describing = (row = {tags: []}) => fields(
   field("Description", input("description", {value: row.description ?? ""})),
   field("Tags", input("tags", {value: row.tags.join(", ")}), "separated by commas"));
 
-const bodyOf = ({description, tags}) => ({description, tags});
+const unroutableChoice = (row) => fields(
+  field("Unroutable publishes", select("unroutable_publishes", ["accept", "refuse"],
+    row.metadata.unroutable_publishes ?? "accept"),
+  "refuse: a publisher must set mandatory, or its exchange have an alternate exchange"));
+
+const bodyOf = ({description, tags, unroutable_publishes}) =>
+  ({description, tags, unroutable_publishes});
 
 function addForm() {
   return changing("Add virtual host", {
@@ -71,6 +78,7 @@ administration("vhosts/:name", ({name}) => {
   const flow = new Chart("Message rates", rate);
   const period = new Period(refreshNow, true);
   const permissions = permissionList(where);
+  const unroutable = new Unroutable(name);
   const refresh = async () => {
     const row = await get(where, period.query("lengths", "msg_rates"));
     render(parts.about, aboutVhost(row));
@@ -80,11 +88,12 @@ administration("vhosts/:name", ({name}) => {
     if (!parts.change.firstChild) parts.change.append(changeForm(row));
     render(parts.operations, tracing(row, where),
       dangerous("Delete this virtual host", () => remove(row, where)));
-    await permissions.refresh();
+    await Promise.all([permissions.refresh(), unroutable.refresh()]);
   };
   const mine = [panel("Overview", parts.about), period.element,
     h("div", {class: "grid"}, messages.element, flow.element)];
   const administrators = () => [panel("Permissions", permissions.element),
+    panel("Unroutable messages", unroutable.element),
     fold("Update this virtual host", parts.change), panel("Operations", parts.operations)];
   return {title: `Virtual host ${name}`, refresh,
     panels: mayAdminister() ? [...mine, ...administrators()] : mine};
@@ -95,6 +104,7 @@ function aboutVhost(row) {
     Tags: row.tags.length ? row.tags.map((one) => tag(one)) : "none",
     "Default queue type":
       row.default_queue_type === "undefined" ? "classic" : row.default_queue_type,
+    "Unroutable publishes": row.metadata.unroutable_publishes ?? "accept",
     Tracing: row.tracing ? "on" : "off", Ready: count(row.messages_ready),
     Unacked: count(row.messages_unacknowledged), Total: count(row.messages),
     Queues: h("a", {href: `${to("queues")}?vhost=${encodeURIComponent(row.name)}`}, "show")});
@@ -116,7 +126,7 @@ function changeForm(row) {
   return changing("Update virtual host", {
     done: () => `Virtual host ${row.name} updated`, after: refreshNow,
     work: (values) => put(path("vhosts", row.name), bodyOf(values)),
-  }, describing(row));
+  }, describing(row), unroutableChoice(row));
 }
 
 function tracing(row, where) {

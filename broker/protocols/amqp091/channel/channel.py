@@ -103,6 +103,11 @@ class Channel(Session):
         self.assembler: ContentAssembler | None = None
 
     @property
+    def may_be_mandatory(self) -> bool:
+        """Whether the client can ask for the return of unroutable messages."""
+        return True
+
+    @property
     def tells_cancels(self) -> bool:
         """Whether the client is notified when a consumer ends that it has not cancelled."""
         connection = self.connection
