@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from leveret.broker.protocols.stomp.frames import FrameScanner, MalformedFrame
 from leveret.broker.protocols.websockets.frames import BINARY, ClientFrames, FrameRefused
-from tests.protocol.stomp_peer import TURNS, StompNode, frame
+from tests.protocol.socketless import TURNS
+from tests.protocol.stomp_peer import StompNode, frame
 from tests.protocol.web_socket_peer import masked_frame
 
 FRAMES = [

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from leveret.broker.protocols.ending import CLOSING
 from leveret.broker.protocols.stream import codes
+from tests.protocol.socketless import TURNS
 from tests.protocol.stream_peer import (
-    TURNS,
     StreamNode,
     frame,
     octets,

@@ -4,14 +4,11 @@ It connects as a client of AMQP 0-9-1 does: the protocol header makes the differ
 one read of the broker.
 """
 
-import asyncio
 import struct
 from typing import NamedTuple
 
 from leveret.broker.amqp10.sections import Amqp10Message, data_section, encode_message, read_message
 from leveret.broker.amqp10.values import Value
-from leveret.broker.config import Config, TcpSettings
-from leveret.broker.node.broker import Broker
 from leveret.broker.protocols.amqp10.login import HEADER, SASL_HEADER
 from leveret.broker.protocols.amqp10.performatives import (
     RECEIVER,
@@ -31,10 +28,7 @@ from leveret.broker.protocols.amqp10.performatives import (
     frame_of,
     read_performative,
 )
-from tests.protocol.socketless import Socket
-
-TURNS = 12
-"""More turns of the loop than any answer takes here."""
+from tests.protocol.socketless import MemoryNode, Socket
 
 
 class Amqp10Socket(Socket):
@@ -44,9 +38,6 @@ class Amqp10Socket(Socket):
 
     def set_protocol(self, protocol):
         self.protocol = protocol
-
-    def get_write_buffer_size(self):
-        return 0
 
 
 class Received(NamedTuple):
@@ -83,10 +74,7 @@ class Amqp10Peer:
 
     async def frames(self):
         """All frames since the last call."""
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
-        data, found = bytes(self.socket.written), []
-        self.socket.written.clear()
+        data, found = await self.socket.take_written(), []
         while data:
             if data.startswith(b"AMQP"):
                 found.append(Received(0, data[:8], b""))
@@ -191,21 +179,11 @@ def text(content):
     return Value("string", content)
 
 
-class Amqp10Node:
-    """A broker without files, and its clients. Use as an asynchronous context manager."""
+class Amqp10Node(MemoryNode):
+    """A broker without files, and its clients."""
 
     def __init__(self, clock=None, compat="4.0", **settings):
-        config = Config(tcp=TcpSettings(listeners=()), compat=compat, **settings)
-        self.broker = Broker(config, clock=clock)
-
-    async def __aenter__(self):
-        await self.broker.start()
-        return self
-
-    async def __aexit__(self, *_exception):
-        for connection in tuple(self.broker.connections):
-            connection.connection_lost(None)
-        await self.broker.stop()
+        super().__init__(clock, compat=compat, **settings)
 
     def connect(self):
         """A client that has sent nothing yet."""
@@ -215,7 +193,3 @@ class Amqp10Node:
         """A client with an open session."""
         peer = await self.connect().open(**limits)
         return await peer.begin()
-
-    def queue(self, name):
-        """A queue, as the broker sees it."""
-        return self.broker.services.vhosts["/"].queues[name]

@@ -4,8 +4,7 @@ import asyncio
 from itertools import count
 from typing import NamedTuple
 
-from leveret.broker.config import Config, MqttSettings, TcpSettings
-from leveret.broker.node.broker import Broker
+from leveret.broker.config import MqttSettings
 from leveret.broker.protocols.mqtt import codes
 from leveret.broker.protocols.mqtt.mqtt_protocol import mqtt_protocol
 from leveret.broker.protocols.mqtt.properties import (
@@ -18,10 +17,7 @@ from leveret.broker.protocols.mqtt.properties import (
     read_variable,
 )
 from tests.patience import PATIENCE_SECONDS
-from tests.protocol.socketless import Socket
-
-TURNS = 12
-"""More turns of the loop than any answer takes here."""
+from tests.protocol.socketless import MemoryNode, Socket
 
 
 class Packet(NamedTuple):
@@ -47,20 +43,6 @@ class Delivery(NamedTuple):
     properties: dict = NONE
 
 
-class MqttSocket(Socket):
-    """A transport without a buffer, with an address of its own."""
-
-    def __init__(self, port):
-        super().__init__()
-        self._port = port
-
-    def get_extra_info(self, name):
-        return ("127.0.0.1", self._port) if name == "peername" else super().get_extra_info(name)
-
-    def get_write_buffer_size(self):
-        return 0
-
-
 def packet(first, body=b""):
     return bytes((first,)) + encode_variable(len(body)) + body
 
@@ -80,7 +62,7 @@ class MqttPeer:
 
     def __init__(self, node):
         self.node = node
-        self.socket = MqttSocket(next(node.ports))
+        self.socket = Socket(next(node.ports))
         self.connection = node.protocol.make_connection()
         self.connection.connection_made(self.socket)
         self.level = 4
@@ -91,10 +73,8 @@ class MqttPeer:
 
     async def packets(self):
         """All packets since the last call."""
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
-        data, found, self._kept = bytes(self.socket.written), self._kept, []
-        self.socket.written.clear()
+        data = await self.socket.take_written()
+        found, self._kept = self._kept, []
         position = 0
         while position < len(data):
             size, start = read_variable(data, position + 1)
@@ -207,23 +187,17 @@ class MqttPeer:
         self.connection.connection_lost(None)
 
 
-class MqttNode:
-    """A broker in memory that clients of MQTT connect to. Use as a context manager."""
+class MqttNode(MemoryNode):
+    """A broker in memory that clients of MQTT connect to."""
 
     def __init__(self, clock=None, **settings):
-        config = Config(tcp=TcpSettings(listeners=()), mqtt=MqttSettings(**settings), compat="4.0")
-        self.broker = Broker(config, clock=clock)
+        super().__init__(clock, mqtt=MqttSettings(**settings), compat="4.0")
 
     async def __aenter__(self):
-        await self.broker.start()
+        await super().__aenter__()
         self.ports = count(20_000)
         self.protocol = mqtt_protocol(self.broker.services, self.broker.connections)
         return self
-
-    async def __aexit__(self, *_exception):
-        for connection in tuple(self.broker.connections):
-            connection.connection_lost(None)
-        await self.broker.stop()
 
     def connect(self):
         return MqttPeer(self)

@@ -17,16 +17,27 @@ from tests.protocol.raw_client import method_bytes
 
 READ_BYTES = 256 * 1024
 """What the event loop reads at once."""
+TURNS = 12
+"""More turns of the loop than any answer takes here."""
 
 
 class Socket:
-    """A transport: what the broker wrote, and whether it reads."""
+    """A transport: what the broker wrote, and whether it reads.
 
-    def __init__(self):
+    unsent_bytes: the size of its buffer, which a test fills and drains.
+    """
+
+    unsent_bytes = 0
+
+    def __init__(self, peer_port=5672):
         self.written, self.is_read, self.is_closed = bytearray(), True, False
+        self._addresses = {"peername": ("127.0.0.1", peer_port), "sockname": ("127.0.0.1", 5672)}
 
     def get_extra_info(self, name):
-        return ("127.0.0.1", 5672) if name in ("peername", "sockname") else None
+        return self._addresses.get(name)
+
+    def get_write_buffer_size(self):
+        return self.unsent_bytes
 
     def set_write_buffer_limits(self, _high, _low):
         pass
@@ -47,6 +58,14 @@ class Socket:
         self.is_closed = True
 
     abort = close
+
+    async def take_written(self):
+        """The bytes that the broker has written since the last call."""
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        data = bytes(self.written)
+        self.written.clear()
+        return data
 
 
 class Client:
@@ -100,13 +119,14 @@ class Client:
         self.connection.connection_lost(None)
 
 
-class Node:
-    """A broker without listeners and without a disk."""
+class MemoryNode:
+    """A broker without listeners and without a disk. Use as an asynchronous context manager."""
 
-    def __init__(self, clock=None):
-        config = Config(tcp=TcpSettings(listeners=()))
-        self.broker = Broker(config, clock=clock, clustering=LoneNode(config))
-        self._turns = self.broker.services.turns
+    def __init__(self, clock=None, *, is_lone=False, **config):
+        """is_lone: it has the queues of clusters, too."""
+        settings = Config(tcp=TcpSettings(listeners=()), **config)
+        clustering = LoneNode(settings) if is_lone else None
+        self.broker = Broker(settings, clock=clock, clustering=clustering)
 
     async def __aenter__(self):
         await self.broker.start()
@@ -120,6 +140,22 @@ class Node:
     @property
     def vhost(self):
         return self.broker.services.vhosts["/"]
+
+    def queue(self, name):
+        """A queue, as the broker sees it."""
+        return self.vhost.queues[name]
+
+    def queues(self):
+        """The names of all queues."""
+        return list(self.vhost.queues)
+
+
+class Node(MemoryNode):
+    """A node whose turns a test counts."""
+
+    def __init__(self, clock=None):
+        super().__init__(clock, is_lone=True)
+        self._turns = self.broker.services.turns
 
     def clients(self, count):
         return [Client(self.broker) for _ in range(count)]

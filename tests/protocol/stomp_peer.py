@@ -1,15 +1,9 @@
 """A client of STOMP without a socket. Each `send_bytes` is one read of the broker."""
 
-import asyncio
 from typing import NamedTuple
 
-from leveret.broker.config import Config, TcpSettings
-from leveret.broker.node.broker import Broker
 from leveret.broker.protocols.stomp.connection import StompConnection
-from tests.protocol.socketless import Socket
-
-TURNS = 12
-"""More turns of the loop than any answer takes here."""
+from tests.protocol.socketless import MemoryNode, Socket
 
 
 class Frame(NamedTuple):
@@ -20,21 +14,12 @@ class Frame(NamedTuple):
     body: str
 
 
-class StompSocket(Socket):
-    """A transport whose buffer a test fills and drains."""
-
-    unsent_bytes = 0
-
-    def get_write_buffer_size(self):
-        return self.unsent_bytes
-
-
 class StompPeer:
     """One client."""
 
     def __init__(self, broker):
         self.broker = broker
-        self.socket = StompSocket()
+        self.socket = Socket()
         self.connection = StompConnection(broker.services, broker.connections)
         self.connection.connection_made(self.socket)
 
@@ -60,11 +45,7 @@ class StompPeer:
 
     async def written(self):
         """The bytes that the broker has written since the last call."""
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
-        data = bytes(self.socket.written)
-        self.socket.written.clear()
-        return data
+        return await self.socket.take_written()
 
     async def connect(self, version="1.2", **headers):
         credentials = {"login": "guest", "passcode": "guest", "host": "/"}
@@ -100,20 +81,8 @@ def bodies(frames):
     return [one.body for one in frames if one.command == "MESSAGE"]
 
 
-class StompNode:
-    """A broker and its clients. Use as an asynchronous context manager."""
-
-    def __init__(self, clock=None, **config):
-        self.broker = Broker(Config(tcp=TcpSettings(listeners=()), **config), clock=clock)
-
-    async def __aenter__(self):
-        await self.broker.start()
-        return self
-
-    async def __aexit__(self, *_exception):
-        for connection in tuple(self.broker.connections):
-            connection.connection_lost(None)
-        await self.broker.stop()
+class StompNode(MemoryNode):
+    """A broker and its clients."""
 
     def connect(self):
         """A client that has sent nothing yet."""
@@ -122,11 +91,3 @@ class StompNode:
     async def client(self, version="1.2", **headers):
         """A client that is logged in."""
         return await self.connect().connect(version, **headers)
-
-    def queue(self, name, vhost="/"):
-        """A queue, as the broker sees it."""
-        return self.broker.services.vhosts[vhost].queues[name]
-
-    def queues(self, vhost="/"):
-        """The names of all queues."""
-        return list(self.broker.services.vhosts[vhost].queues)

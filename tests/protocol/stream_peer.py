@@ -3,19 +3,13 @@
 Each `send` is one read of the broker; a test can send bytes in any pieces.
 """
 
-import asyncio
 import struct
 from typing import NamedTuple
 
-from leveret.broker.config import Config, TcpSettings
-from leveret.broker.node.broker import Broker
 from leveret.broker.protocols.stream import codes
 from leveret.broker.protocols.stream.connection import StreamConnection
 from tests.fakes.stream_queue import STREAMS
-from tests.protocol.socketless import Socket
-
-TURNS = 12
-"""More turns of the loop than any answer takes here."""
+from tests.protocol.socketless import MemoryNode, Socket
 
 
 class Frame(NamedTuple):
@@ -36,21 +30,12 @@ class Frame(NamedTuple):
         return self.body[6:]
 
 
-class StreamSocket(Socket):
-    """A transport whose buffer a test fills and drains."""
-
-    unsent_bytes = 0
-
-    def get_write_buffer_size(self):
-        return self.unsent_bytes
-
-
 class StreamPeer:
     """One client."""
 
     def __init__(self, broker):
         self.broker = broker
-        self.socket = StreamSocket()
+        self.socket = Socket()
         self.connection = StreamConnection(broker.services, broker.connections)
         self.connection.connection_made(self.socket)
         self._correlation = 0
@@ -83,10 +68,8 @@ class StreamPeer:
 
     async def frames(self):
         """All frames since the last call."""
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
-        data, found, self._kept = bytes(self.socket.written), self._kept, []
-        self.socket.written.clear()
+        data = await self.socket.take_written()
+        found, self._kept = self._kept, []
         while data:
             size = int.from_bytes(data[:4], "big")
             key, version = struct.unpack(">HH", data[4:8])
@@ -196,21 +179,12 @@ def refused(frames):
     return found
 
 
-class StreamNode:
-    """A broker with streams in memory, and its clients. Use as an asynchronous context manager."""
+class StreamNode(MemoryNode):
+    """A broker with streams in memory, and its clients."""
 
     def __init__(self, clock=None, **config):
-        self.broker = Broker(Config(tcp=TcpSettings(listeners=()), **config), clock=clock)
+        super().__init__(clock, **config)
         self.broker.services.queue_kinds.add(STREAMS)
-
-    async def __aenter__(self):
-        await self.broker.start()
-        return self
-
-    async def __aexit__(self, *_exception):
-        for connection in tuple(self.broker.connections):
-            connection.connection_lost(None)
-        await self.broker.stop()
 
     def connect(self):
         """A client that has sent nothing yet."""
@@ -219,7 +193,3 @@ class StreamNode:
     async def client(self, **opening):
         """A client with an open connection."""
         return await self.connect().open(**opening)
-
-    def stream(self, name, vhost="/"):
-        """A stream, as the broker sees it."""
-        return self.broker.services.vhosts[vhost].queues[name]

@@ -227,7 +227,7 @@ async def test_metadata(node):
     client = await node.client()
     await client.create("s")
     node.broker.services.client_addresses.of_others["other@b"] = ClientAddress("b.example", 5560)
-    node.stream("s").node_names = (node.broker.config.node_name, "other@b", "unknown@c")
+    node.queue("s").node_names = (node.broker.config.node_name, "other@b", "unknown@c")
     client.send(codes.METADATA, struct.pack(">I", 9) + strings("s", "none"))
     (answer,) = await client.frames()
     host = node.broker.config.node_name.partition("@")[2]

@@ -45,14 +45,14 @@ async def test_what_is_published_in_a_turn_is_a_chunk_and_confirmed_at_once(node
     client.send_bytes(frame(codes.PUBLISH, first) + frame(codes.PUBLISH, second))
     found = await client.frames()
     assert (len(found), confirmed(found)) == (1, {1: [1, 2, 3]})
-    ((head, chunk),) = node.stream("s").chunks
+    ((head, chunk),) = node.queue("s").chunks
     assert (head.message_count, head.offset) == (3, 0)
     assert check_chunk(chunk) == head
 
 
 async def test_confirms_come_when_the_stream_gives_them(node, client):
     await client.declare_publisher(1, "s")
-    stream = node.stream("s")
+    stream = node.queue("s")
     stream.is_held = True
     client.publish(1, (1, "a"))
     assert await client.frames() == []
@@ -67,16 +67,16 @@ async def test_confirms_of_a_client_that_has_gone_while_it_had_to_wait(
     await client.declare_publisher(1, "s")
     other = await node.client()
     await other.declare_publisher(1, "s")
-    node.stream("s").is_held = True
+    node.queue("s").is_held = True
     client.publish(1, *[(number, "a") for number in range(20)])
     other.publish(1, (1, "b"))
     if is_freed_first:
         client.disconnect()
         del client.connection
         await other.frames()
-        node.stream("s").commit()
+        node.queue("s").commit()
     else:
-        node.stream("s").commit()
+        node.queue("s").commit()
         client.disconnect()
         del client.connection
     assert confirmed(await other.frames()) == {1: [1]}
@@ -147,7 +147,7 @@ async def test_batches_are_stored_as_they_are(node, client):
     body = struct.pack(">BIQ", 1, 2, 1) + batch + struct.pack(">Q", 2) + octets(b"x")
     client.send(codes.PUBLISH, body)
     assert confirmed(await client.frames()) == {1: [1, 2]}
-    ((head, chunk),) = node.stream("s").chunks
+    ((head, chunk),) = node.queue("s").chunks
     assert (head.entry_count, head.message_count) == (2, 4)
     assert batch + octets(b"x") in chunk
 
@@ -159,13 +159,13 @@ async def test_filter_values_are_in_the_filter_of_the_chunk(node, client):
         body += struct.pack(">Q", number) + value + octets(b"m")
     client.send(codes.PUBLISH, body, version=2)
     assert confirmed(await client.frames()) == {1: [1, 2]}
-    ((head, _),) = node.stream("s").chunks
+    ((head, _),) = node.queue("s").chunks
     assert head.filter_bytes > 0
 
 
 async def test_input_waits_while_too_much_is_not_confirmed(node, client):
     await client.declare_publisher(1, "s")
-    stream = node.stream("s")
+    stream = node.queue("s")
     stream.is_held = True
     for number in range(12):
         client.publish(1, (number, "m"))
@@ -190,7 +190,7 @@ async def test_publishes_without_entries_hold_nothing_up(client, monkeypatch):
 async def test_a_deleted_stream_has_no_publishers(node, client):
     other = await node.client()
     await client.declare_publisher(1, "s")
-    node.stream("s").is_held = True
+    node.queue("s").is_held = True
     client.publish(1, (1, "a"))
     assert await other.code(codes.DELETE, string("s")) == codes.OK
     found = await client.frames()
@@ -205,7 +205,7 @@ async def test_a_deleted_stream_has_no_publishers(node, client):
 
 async def test_a_closed_connection_is_no_user_of_its_stream(node, client):
     await client.declare_publisher(1, "s")
-    stream = node.stream("s")
+    stream = node.queue("s")
     assert len(stream.users) == 1
     client.disconnect()
     assert stream.users == []

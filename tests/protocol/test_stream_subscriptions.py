@@ -177,13 +177,13 @@ async def test_many_subscriptions(node):
         for number in range(250):
             body = bytes([number]) + string("s") + NEXT + b"\0\1"
             other.send(codes.SUBSCRIBE, struct.pack(">I", number) + body)
-    assert len(node.stream("s").readers) == 10_000
+    assert len(node.queue("s").readers) == 10_000
     client.publish(200, (1, "b"))
     for other in others:
         found = await other.delivered()
         assert len(found) == 250
         other.disconnect()
-    assert node.stream("s").readers == []
+    assert node.queue("s").readers == []
 
 
 async def test_a_deleted_stream_has_no_subscriptions(node):
@@ -203,12 +203,12 @@ async def test_a_reader_that_fails_ends_all_use_of_the_stream(node, caplog):
     client, reader = await filled(node, ["a"]), await node.client()
     await reader.subscribe(1, "s")
     await reader.frames()
-    (one,) = node.stream("s").readers
+    (one,) = node.queue("s").readers
     one._user.failed(ValueError("a chunk is damaged"))
     (told,) = await reader.frames()
     assert told.key == codes.METADATA_UPDATE
     assert "reading stream 's' has failed: a chunk is damaged" in caplog.text
-    assert node.stream("s").readers == []
+    assert node.queue("s").readers == []
     assert client.connection.is_open
 
 

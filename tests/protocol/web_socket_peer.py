@@ -1,12 +1,10 @@
 """A WebSocket of a client without a socket: what it sends, and the frames that it gets."""
 
-import asyncio
 from typing import NamedTuple
 
 from leveret.broker.protocols.websockets.frames import BINARY
-from tests.protocol.stomp_peer import StompSocket
+from tests.protocol.socketless import Socket
 
-TURNS = 12
 MASK = b"\x37\xfa\x21\x3d"
 
 
@@ -17,7 +15,7 @@ class Message(NamedTuple):
     payload: bytes
 
 
-class WebSocketSocket(StompSocket):
+class WebSocketSocket(Socket):
     """A transport that knows whether it is read, and closes at once."""
 
     def is_reading(self):
@@ -37,11 +35,7 @@ class WebSocketPeer:
 
     async def written(self):
         """The bytes that the broker has written since the last call."""
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
-        data = bytes(self.socket.written)
-        self.socket.written.clear()
-        return data
+        return await self.socket.take_written()
 
     async def open(self, subprotocol=None):
         self.web_socket.data_received(request(subprotocol=subprotocol))
