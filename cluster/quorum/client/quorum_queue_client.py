@@ -16,13 +16,11 @@ QC2. Each run of a publisher is confirmed or refused, once (Q2; commands.py).
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
 
 from leveret.broker.amqp.errors import (
     ConnectionFault,
     Fault,
     internal_error,
-    not_found,
     not_implemented,
     resource_locked,
 )
@@ -32,18 +30,13 @@ from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import (
     Consumer,
-    ExclusiveOwner,
     Got,
-    Hold,
     QueueLength,
 )
-from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
-from leveret.broker.queues.contract.status import CoarseCounts, QueueFigures
-from leveret.broker.runtime.names import QUEUE, resource
+from leveret.broker.queues.contract.status import CoarseCounts
 from leveret.broker.runtime.pending import Answer
-from leveret.broker.runtime.turns import Actor
 from leveret.cluster.quorum.client.commands import (
     DISCARD,
     RETURN,
@@ -74,58 +67,22 @@ from leveret.cluster.remote_queues.remote_figures import RemoteFigures
 from leveret.cluster.replicated_queues.client.ended_figures import ENDED_FIGURES
 from leveret.cluster.replicated_queues.client.group_client import SendCommands, StartSession
 from leveret.cluster.replicated_queues.client.numbered_command import NumberedCommand
-from leveret.cluster.replicated_queues.client.own_node import BEGIN_MS, OwnNode
-from leveret.cluster.replicated_queues.client.timed_request import TimedRequest
-from leveret.cluster.replicated_queues.client.unapplied_hold import UnappliedHold
+from leveret.cluster.replicated_queues.client.own_node import OwnNode
+from leveret.cluster.replicated_queues.client.replicated_queue import ReplicatedQueue
 from leveret.storage.messages.message import Entry
 
 logger = logging.getLogger("leveret.cluster")
 
 
-class QuorumQueueClient(Actor):
+class QuorumQueueClient(ReplicatedQueue):
     """The `QueueClient` of a quorum queue.
 
     reader: decodes deliveries.
     """
 
     __slots__ = (
-        "_begun",
-        "_clock",
-        "_consumers",
-        "_credited",
-        "_gathered",
-        "_group",
-        "_hold",
-        "_lengths",
-        "_node",
-        "_owner",
-        "_service",
-        "_turns",
-        "arguments",
-        "auto_delete",
-        "bindings",
-        "declared",
-        "demand",
-        "durable",
-        "figures",
-        "given",
-        "is_deleted",
-        "is_exclusive",
-        "kind",
-        "may_redeliver",
-        "name",
-        "operator_policy",
-        "options",
-        "owner_connection",
-        "placement",
-        "policy",
-        "reader",
-        "storage_id",
-        "vhost_name",
+        "_consumers", "_credited", "_gathered", "_group", "_lengths", "_service", "given", "reader",
     )  # fmt: skip
-
-    is_exchange: ClassVar[bool] = False
-    is_down: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -134,36 +91,16 @@ class QuorumQueueClient(Actor):
         node: OwnNode,
         service: GroupService,
     ) -> None:
-        super().__init__()
-        self._owner = owner
-        self._turns, self._clock = owner.turns, owner.clock
-        self._node = node
+        super().__init__(owner, specification, node)
         self.given = node.given
         self._service: GroupService = service
-        self.vhost_name, self.name = specification.vhost, specification.name
-        self.kind: QueueKind = specification.kind
-        self.durable, self.auto_delete = specification.durable, specification.auto_delete
-        self.arguments = specification.arguments
-        self.is_exclusive = False
-        self.owner_connection: ExclusiveOwner | None = None
-        self.declared = specification.options
         self.options = _supported(self.declared)
-        self.policy: Any = None
-        self.operator_policy: Any = None
-        self.bindings: dict[Any, Any] = {}
-        self.storage_id = specification.storage_id
-        self.placement = specification.placement
-        self.is_deleted = False
-        self.demand: Demand | None = None
-        self.may_redeliver = False
-        self.figures: QueueFigures = LedFigures(self)
+        self.figures = LedFigures(self)
         self.reader = DeliveryReader(node.addresses)
-        self._hold = UnappliedHold(node.untaken)
         self._group = ConsumingClient(QuorumSenders(node.senders))
         self._gathered = Gathered(self._group, self._hold)
         self._consumers: dict[Consumer, ClientConsumer] = {}
         self._credited: dict[ClientConsumer, None] = {}
-        self._begun: list[TimedRequest] = []
         self._lengths = LengthRequests(self._group, owner.clock, service.is_new)
 
     def __repr__(self) -> str:
@@ -194,9 +131,7 @@ class QuorumQueueClient(Actor):
     def leader_found(self) -> None:
         """The leader is known and can be reached."""
         self._group.leader_found()
-        begun, self._begun = self._begun, []
-        for request in begun:
-            request.give(None)
+        self._has_begun()
         if self._lengths.waiting:
             self._lengths.look(self._service)
         self._turns.wake(self)
@@ -221,11 +156,6 @@ class QuorumQueueClient(Actor):
         self._gathered.publish(publication)
         if not self.is_awake:
             self._turns.wake(self)
-
-    @property
-    def publisher_hold(self) -> Hold:
-        """The hold for publishers of many messages at a time."""
-        return self._hold
 
     # Settling
 
@@ -287,27 +217,6 @@ class QuorumQueueClient(Actor):
         self._group.add(command)
         self._turns.wake(self)
 
-    def _timed(self, answer: Answer[Any], doing: str) -> TimedRequest:
-        """A request that is answered in time. doing: for the error text, what could not be done."""
-        return TimedRequest(answer, self._clock, lambda: self._timed_out(doing))
-
-    def begin(self, answer: Answer[None]) -> None:
-        """Answer when the group of a queue declared on this node has its first leader."""
-        if self._group.is_led:
-            answer.give(None)
-            return
-        node = self._node.name
-        text = (
-            f"Cannot declare quorum {self._what} on node '{node}' with leader on node "
-            f"'{self.placement.node or node}': cluster_not_formed"
-        )
-        begun = TimedRequest(answer, self._clock, lambda: internal_error(text), BEGIN_MS)
-        self._begun.append(begun)
-
-    @property
-    def _what(self) -> str:
-        return resource(QUEUE, self.name, self.vhost_name)
-
     def _timed_out(self, doing: str) -> ConnectionFault:
         """RabbitMQ's error for a queue without a majority."""
         return internal_error(f"Cannot {doing} queue '{self._what}': timeout")
@@ -367,7 +276,7 @@ class QuorumQueueClient(Actor):
             # Another client has deleted the queue meanwhile, or the node stops.
             answer.refuse(error)
             return
-        self._owner.delete_queue(self, requester, answer.preceding(count))
+        self.owner.delete_queue(self, requester, answer.preceding(count))
 
     # Consumers
 
@@ -426,6 +335,11 @@ class QuorumQueueClient(Actor):
     # Figures
 
     @property
+    def has_leader(self) -> bool:
+        """Whether a leader is known."""
+        return self._group.is_led
+
+    @property
     def is_away(self) -> bool:
         """Whether no leader is known, so that requests for figures would not be answered."""
         return not self._group.is_led
@@ -453,11 +367,6 @@ class QuorumQueueClient(Actor):
         self._service.ask_status(answer)
 
     # The queue as a whole
-
-    @property
-    def gone(self) -> Exception:
-        """The error for requests after the end of the queue."""
-        return not_found(f"no {self._what}")
 
     def apply(self, options: QueueOptions) -> None:
         """Take options that policies have changed."""
@@ -487,9 +396,7 @@ class QuorumQueueClient(Actor):
         for command in self._group.close():
             command.queue_ended(self.gone, confirms)
         self._lengths.refuse(self.gone)
-        begun, self._begun = self._begun, []
-        for one in begun:
-            one.refuse(self.gone)
+        self._refuse_begin()
         self._hold.release()
         self.reader.forget()
         service, self._service = self._service, ENDED_GROUP

@@ -18,9 +18,9 @@ SC2. Each append is confirmed or refused, once, in the order of its publisher.
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
-from leveret.broker.amqp.errors import ConnectionFault, Fault, internal_error, not_found
+from leveret.broker.amqp.errors import ConnectionFault, Fault
 from leveret.broker.amqp10.conversion import ConversionRules
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.contract.arguments import QueueOptions
@@ -29,15 +29,11 @@ from leveret.broker.queues.contract.offset_specification import OffsetSpecificat
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import (
     Consumer,
-    ExclusiveOwner,
     Got,
-    Hold,
     QueueLength,
 )
-from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
-from leveret.broker.queues.contract.status import QueueFigures
 from leveret.broker.queues.contract.stream import (
     GroupConsumer,
     ReaderUser,
@@ -48,18 +44,16 @@ from leveret.broker.queues.contract.stream import (
 )
 from leveret.broker.queues.contract.stream_arguments import StreamFilter
 from leveret.broker.runtime.counts import MessageCounts
-from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
-from leveret.broker.runtime.turns import Actor
 from leveret.cluster.replicated_queues.client.ended_figures import ENDED_FIGURES
 from leveret.cluster.replicated_queues.client.group_client import (
     GroupClient,
     SendCommands,
     StartSession,
 )
-from leveret.cluster.replicated_queues.client.own_node import BEGIN_MS, OwnNode
-from leveret.cluster.replicated_queues.client.timed_request import ANSWER_MS, TimedRequest
-from leveret.cluster.replicated_queues.client.unapplied_hold import UnappliedHold
+from leveret.cluster.replicated_queues.client.own_node import OwnNode
+from leveret.cluster.replicated_queues.client.replicated_queue import ReplicatedQueue
+from leveret.cluster.replicated_queues.client.timed_request import TimedRequest
 from leveret.cluster.streams.client.active_consumers import ActiveConsumers
 from leveret.cluster.streams.client.commands import StreamSenders
 from leveret.cluster.streams.client.ended_group import ENDED_GROUP
@@ -92,7 +86,7 @@ STATS_MS = 1000
 """How long a request for counts waits for another node."""
 
 
-class StreamQueueClient(Actor):
+class StreamQueueClient(ReplicatedQueue):
     """The `QueueClient` of a stream, and its `Stream`.
 
     readers: its readers here. entry_reader: decodes its messages for consumers. counts: of
@@ -100,16 +94,9 @@ class StreamQueueClient(Actor):
     """
 
     __slots__ = (
-        "_active", "_begun", "_clock", "_consumers", "_gathered", "_group", "_hold", "_node",
-        "_ready", "_reports", "_service", "_turns", "_users", "arguments", "auto_delete",
-        "bindings", "counts", "declared", "demand", "durable", "entry_reader", "figures",
-        "is_deleted", "is_exclusive", "kind", "may_redeliver", "name", "operator_policy", "options",
-        "owner", "owner_connection", "placement", "policy", "readers", "storage_id", "uses",
-        "vhost_name",
+        "_active", "_consumers", "_gathered", "_group", "_ready", "_reports", "_service", "_users",
+        "counts", "entry_reader", "readers", "uses",
     )  # fmt: skip
-
-    is_exchange: ClassVar[bool] = False
-    is_down: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -118,37 +105,18 @@ class StreamQueueClient(Actor):
         node: OwnNode,
         service: StreamGroup,
     ) -> None:
-        super().__init__()
-        self.owner = owner
-        self._turns, self._clock = owner.turns, owner.clock
-        self._node = node
+        super().__init__(owner, specification, node)
         self._service: StreamGroup = service
-        self.vhost_name, self.name = specification.vhost, specification.name
-        self.kind: QueueKind = specification.kind
-        self.durable, self.auto_delete = specification.durable, specification.auto_delete
-        self.arguments = specification.arguments
-        self.is_exclusive = False
-        self.owner_connection: ExclusiveOwner | None = None
-        self.declared = self.options = specification.options
-        self.policy: Any = None
-        self.operator_policy: Any = None
-        self.bindings: dict[Any, Any] = {}
-        self.storage_id = specification.storage_id
-        self.placement = specification.placement
-        self.is_deleted = self.may_redeliver = False
-        self.demand: Demand | None = None
         self.counts = MessageCounts()
-        self.figures: QueueFigures = StreamFigures(self, owner.clock)
+        self.figures = StreamFigures(self, owner.clock)
         rules = ConversionRules(is_4=not node.shows_zero)
         self.entry_reader = StoredMessageReader(self.name, node.addresses, rules)
         self.readers = StreamReaders(service, owner.clock)
-        self._hold = UnappliedHold(node.untaken)
         self._group = GroupClient(StreamSenders(node.senders))
         self._gathered = Gathered(self._group, self._hold, EntryWriter(rules))
         self._consumers: dict[Consumer, StreamConsumer] = {}
         self._ready: dict[StreamConsumer, None] = {}
         self._users: dict[StreamUser, None] = {}
-        self._begun: list[TimedRequest] = []
         self.uses = ToldUses(owner.clock)
         self._reports = UseReports(node.name, service, owner.clock)
         self._active = ActiveConsumers(
@@ -189,9 +157,7 @@ class StreamQueueClient(Actor):
     def leader_found(self) -> None:
         """The leader is known and can be reached."""
         self._group.leader_found()
-        begun, self._begun = self._begun, []
-        for request in begun:
-            request.give(None)
+        self._has_begun()
         self.readers.leader_found()
         self._active.leader_found()
         self._turns.wake(self)
@@ -259,11 +225,6 @@ class StreamQueueClient(Actor):
         if not self.is_awake:
             self._turns.wake(self)
 
-    @property
-    def publisher_hold(self) -> Hold:
-        """The hold for publishers of many messages at a time."""
-        return self._hold
-
     # Settling gives a consumer room by itself
 
     def ack(self, entries: Sequence[Entry]) -> None:
@@ -278,35 +239,6 @@ class StreamQueueClient(Actor):
         """Do nothing: the messages stay."""
 
     # Requests with answers
-
-    def begin(self, answer: Answer[None]) -> None:
-        """Answer when the group of a stream declared on this node has its first leader."""
-        if self._group.is_led:
-            answer.give(None)
-            return
-        node = self._node.name
-        text = (
-            f"Cannot declare {self.kind.name} {self._what} on node '{node}' with leader on node "
-            f"'{self.placement.node or node}': cluster_not_formed"
-        )
-        request = TimedRequest(answer, self._clock, lambda: internal_error(text), BEGIN_MS)
-        self._begun.append(request)
-
-    @property
-    def _what(self) -> str:
-        return resource(QUEUE, self.name, self.vhost_name)
-
-    def _timed(self, answer: Answer[Any], doing: str, time_ms: int = ANSWER_MS) -> TimedRequest:
-        """A request that is answered in time. doing: for the error text, what could not be done."""
-        return TimedRequest(answer, self._clock, lambda: self._timed_out(doing), time_ms)
-
-    def _timed_out(self, doing: str) -> ConnectionFault:
-        return internal_error(f"Cannot {doing} {self._what}: timeout")
-
-    @property
-    def gone(self) -> Exception:
-        """The error for requests after the end of the stream."""
-        return not_found(f"no {self._what}")
 
     def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
         """Refused with 540."""
@@ -550,9 +482,7 @@ class StreamQueueClient(Actor):
             consumer.end(self.gone)
         for command in self._group.close():
             command.queue_ended(self.gone, is_deleted)
-        begun, self._begun = self._begun, []
-        for request in begun:
-            request.refuse(self.gone)
+        self._refuse_begin()
         self._hold.release()
         self._active.close()
         service, self._service = self._service, ENDED_GROUP
