@@ -11,11 +11,12 @@ only objects that never change (messages, names).
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from mypy_extensions import mypyc_attr
 
-from leveret.broker.events.subjects import Named
+from leveret.broker.events.stream_events import StreamEvent
+from leveret.broker.events.traced import TracedChannel, TracedConnection, TracedQueue
 from leveret.storage.messages.message import Entry, Message
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
@@ -23,68 +24,6 @@ TRACE_EXCHANGE = "amq.rabbitmq.trace"
 
 MAXLEN, PURGE, QUEUE_DELETED = "maxlen", "purge", "queue_deleted"
 """The reasons for which messages are dropped."""
-
-
-class TracedConnection(Protocol):
-    """A connection in a vhost. name: such as `127.0.0.1:4711 -> 127.0.0.1:5672`."""
-
-    @property
-    def name(self) -> str:
-        """Its name for operators."""
-
-    @property
-    def user(self) -> Named:
-        """The user that is logged in."""
-
-
-class TracedChannel(Protocol):
-    """A channel. number: given by the client."""
-
-    number: int
-
-    @property
-    def connection(self) -> TracedConnection:
-        """The connection that it belongs to."""
-
-
-class TracedKind(Protocol):
-    """The kind of a queue. removes_messages: an ack removes a message; False for streams."""
-
-    @property
-    def removes_messages(self) -> bool:
-        """Whether its messages leave it."""
-
-
-class TracedQueue(Protocol):
-    """A queue, or a stream."""
-
-    name: str
-
-    @property
-    def kind(self) -> TracedKind:
-        """Its kind."""
-
-
-class StreamChunk(NamedTuple):
-    """Messages of a stream that follow each other.
-
-    offset: of the first one. messages: how many. size: bytes of their entries. time_ms: when their
-    leader got them.
-    """
-
-    offset: int
-    messages: int
-    size: int
-    time_ms: int
-
-
-class StreamLimits(NamedTuple):
-    """What a stream keeps. first_offset: of the oldest message. Limits: None if there is none."""
-
-    first_offset: int
-    age_max_ms: int | None
-    bytes_max: int | None
-    segment_bytes: int
 
 
 class UnsettledDelivery(Protocol):
@@ -192,51 +131,8 @@ class Sink:
     def connection_closed(self, connection: TracedConnection) -> None:
         """A connection that had opened the vhost has ended."""
 
-    # Streams. Their messages stay, so reports are about chunks, not about single messages.
-
-    def stream_published(
-        self, channel: TracedChannel, stream: TracedQueue, publisher: str, count: int, size: int
-    ) -> None:
-        """A client of the stream protocol published messages with entries of this size.
-
-        publisher: its name; empty if it has none.
-        """
-
-    def messages_placed(self, stream: TracedQueue, numbers: Sequence[int], offset: int) -> None:
-        """Messages that AMQP 0-9-1 published are in the stream, the first one at this offset.
-
-        Reported on the node of their client. numbers: of the messages.
-        """
-
-    def chunk_committed(
-        self, stream: TracedQueue, chunk: StreamChunk, limits: StreamLimits
-    ) -> None:
-        """A chunk is on the disks of a majority. Reported on the node of the leader."""
-
-    def chunk_read(
-        self,
-        channel: TracedChannel,
-        stream: TracedQueue,
-        consumer_tag: str,
-        chunk: StreamChunk,
-        lag: int,
-        is_filtered: bool,
-    ) -> None:
-        """Messages of a chunk were sent to a consumer of either protocol.
-
-        lag: how many messages are behind them. is_filtered: the consumer does not get all chunks.
-        """
-
-    def reading_ended(self, channel: TracedChannel, stream: TracedQueue, consumer_tag: str) -> None:
-        """A consumer of a stream was cancelled, or its connection has ended."""
-
-    def offset_stored(
-        self, channel: TracedChannel, stream: TracedQueue, name: str, offset: int
-    ) -> None:
-        """A client stores the offset of a consumer under a name."""
-
-    def retention_moved(self, stream: TracedQueue, limits: StreamLimits) -> None:
-        """Retention has removed the first messages. Reported on the node of the leader."""
+    def stream_changed(self, event: StreamEvent) -> None:
+        """Something happened in a stream (stream_events.py)."""
 
     def detached(self) -> None:
         """No more reports follow: the sink was removed or raised, or its vhost or node ended."""

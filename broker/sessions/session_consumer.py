@@ -8,7 +8,7 @@ from mypy_extensions import mypyc_attr
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.events.channel_events import consumer_deleted, consumer_lost_its_queue
-from leveret.broker.events.taps import StreamChunk
+from leveret.broker.events.stream_events import ChunkRead, ReadingEnded, StreamChunk
 from leveret.broker.queues.contract.arguments import CONSUMER_TIMEOUT
 from leveret.broker.queues.contract.offset_specification import NEXT, OFFSET_ARGUMENT, read_offset
 from leveret.broker.queues.contract.queue_client import UNLIMITED, Consumer, QueueClient
@@ -149,13 +149,13 @@ class SessionConsumer(Consumer):
         if tracer is not None:
             chunk = StreamChunk(offset, messages, size, time_ms)
             is_filtered = bool(self.wanted.values)
-            tracer.chunk_read(session, self.queue, self.tag, chunk, lag, is_filtered)
+            tracer.stream_changed(ChunkRead(session, self.queue, self.tag, chunk, lag, is_filtered))
 
     def trace_end(self) -> None:
         """Report that it no longer reads a stream."""
         tracer = self.session.vhost.tracer
         if tracer is not None:
-            tracer.reading_ended(self.session, self.queue, self.tag)
+            tracer.stream_changed(ReadingEnded(self.session, self.queue, self.tag))
 
     def settled(self) -> None:
         """The client has settled one message: there is room for another."""

@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.field_table import Field, Table
-from leveret.broker.events.taps import TRACE_EXCHANGE, Sink, TracedChannel, TracedQueue
+from leveret.broker.events.taps import TRACE_EXCHANGE, Sink
+from leveret.broker.events.traced import TracedChannel, TracedQueue
 from leveret.broker.queues.contract.publication import Publication, publication_of
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.tracing.copy_headers import CopyHeaders, array_header, encoded_texts

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.broker.events.taps import Settled, TracedChannel, TracedConnection, TracedQueue
+from leveret.broker.events.taps import Settled
+from leveret.broker.events.traced import TracedChannel, TracedConnection, TracedQueue
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.tracing import record
 from leveret.broker.tracing.block_writer import SharedText

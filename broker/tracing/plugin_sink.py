@@ -17,7 +17,8 @@ from leveret.broker.amqp.field_terms import table_term
 from leveret.broker.amqp.properties import Properties
 from leveret.broker.erlang.lines import format_lines
 from leveret.broker.erlang.terms import Atom
-from leveret.broker.events.taps import Sink, TracedChannel, TracedQueue
+from leveret.broker.events.taps import Sink
+from leveret.broker.events.traced import TracedChannel, TracedQueue
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.tracing.lines import TraceLines
 from leveret.broker.tracing.pattern import TracePattern

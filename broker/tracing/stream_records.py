@@ -6,16 +6,22 @@ record of its publish, has one of its offset. The beginning of a record is made 
 each consumer, publisher or stream.
 """
 
-from collections.abc import Sequence
 from typing import Any, Final
 
-from leveret.broker.events.taps import (
-    Sink,
+from leveret.broker.events.stream_events import (
+    ChunkCommitted,
+    ChunkRead,
+    MessagesPlaced,
+    OffsetStored,
+    ReadingEnded,
+    RetentionMoved,
     StreamChunk,
+    StreamEvent,
     StreamLimits,
-    TracedChannel,
-    TracedQueue,
+    StreamPublished,
 )
+from leveret.broker.events.taps import Sink
+from leveret.broker.events.traced import TracedChannel, TracedQueue
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.tracing import record
 from leveret.broker.tracing.log_blocks import BLOCK_BYTES, LogBlocks, LogOptions, event_start
@@ -40,85 +46,82 @@ class StreamRecords(Sink):
         self._options = options
         self._starts: dict[tuple[str, TracedChannel | None, TracedQueue, str], str] = {}
 
-    def stream_published(
-        self, channel: TracedChannel, stream: TracedQueue, publisher: str, count: int, size: int
-    ) -> None:
+    def stream_changed(self, event: StreamEvent) -> None:
+        """Write a record for an event."""
+        if isinstance(event, ChunkRead):
+            self._chunk_read(event)
+        elif isinstance(event, ChunkCommitted):
+            self._chunk_committed(event)
+        elif isinstance(event, StreamPublished):
+            self._published_to_stream(event)
+        elif isinstance(event, MessagesPlaced):
+            self._messages_placed(event)
+        elif isinstance(event, ReadingEnded):
+            # The consumer needs no beginning of records any longer.
+            self._starts.pop((record.READ, event.channel, event.stream, event.consumer_tag), None)
+            tag = shown(event.consumer_tag)
+            self._say_of_stream(
+                record.END_READING, event.stream, **who(event.channel), consumer_tag=tag
+            )
+        elif isinstance(event, OffsetStored):
+            self._say_of_stream(
+                record.STORE_OFFSET, event.stream, **who(event.channel),
+                consumer_tag=shown(event.name), offset=event.offset,
+            )  # fmt: skip
+        elif isinstance(event, RetentionMoved):
+            limits = event.limits
+            self._say_of_stream(
+                record.RETAIN, event.stream, first_offset=limits.first_offset,
+                max_age_us=_microseconds(limits.age_max_ms), max_bytes=limits.bytes_max,
+                segment_bytes=limits.segment_bytes,
+            )  # fmt: skip
+
+    def _published_to_stream(self, event: StreamPublished) -> None:
         """Write a record for the messages of a publish."""
-        key = record.APPEND, channel, stream, publisher
+        key = record.APPEND, event.channel, event.stream, event.publisher
         start = self._starts.get(key)
         if start is None:
-            start = self._start(key, publisher=shown(publisher))
+            start = self._start(key, publisher=shown(event.publisher))
         if start:
             now = self._now()
-            line = f'{start}{now},"messages":{count},"body_size":{size}}}\n'
+            line = f'{start}{now},"messages":{event.messages},"body_size":{event.size}}}\n'
             self._block.happened(now, line.encode())
 
-    def messages_placed(self, stream: TracedQueue, numbers: Sequence[int], offset: int) -> None:
+    def _messages_placed(self, event: MessagesPlaced) -> None:
         """Write a record for each message of the sample."""
-        key = record.PLACE, None, stream, ""
+        key = record.PLACE, None, event.stream, ""
         start = self._starts.get(key)
         if start is None:
             start = self._start(key)
         if start:
             now, sample = self._now(), self._options.sample
-            for place, number in enumerate(numbers, offset):
+            for place, number in enumerate(event.numbers, event.offset):
                 if is_sampled(number, sample):
                     line = f'{start}{now},"message":{number},"offset":{place}}}\n'
                     self._block.happened(now, line.encode())
 
-    def chunk_committed(
-        self, stream: TracedQueue, chunk: StreamChunk, limits: StreamLimits
-    ) -> None:
+    def _chunk_committed(self, event: ChunkCommitted) -> None:
         """Write a record for a chunk."""
-        key = record.COMMIT, None, stream, ""
+        key = record.COMMIT, None, event.stream, ""
         start = self._starts.get(key)
         if start is None:
             start = self._start(key)
         if start:
             now = self._now()
-            line = f"{start}{now}{_of_chunk(chunk)}{_of_limits(limits)}}}\n"
+            line = f"{start}{now}{_of_chunk(event.chunk)}{_of_limits(event.limits)}}}\n"
             self._block.happened(now, line.encode())
 
-    def chunk_read(
-        self,
-        channel: TracedChannel,
-        stream: TracedQueue,
-        consumer_tag: str,
-        chunk: StreamChunk,
-        lag: int,
-        is_filtered: bool,
-    ) -> None:
+    def _chunk_read(self, event: ChunkRead) -> None:
         """Write a record for a chunk, or for the part of one that a consumer got."""
-        key = record.READ, channel, stream, consumer_tag
+        key = record.READ, event.channel, event.stream, event.consumer_tag
         start = self._starts.get(key)
         if start is None:
-            start = self._start(key, consumer_tag=shown(consumer_tag), filtered=is_filtered)
+            tag = shown(event.consumer_tag)
+            start = self._start(key, consumer_tag=tag, filtered=event.is_filtered)
         if start:
             now = self._now()
-            line = f'{start}{now}{_of_chunk(chunk)},"lag":{lag}}}\n'
+            line = f'{start}{now}{_of_chunk(event.chunk)},"lag":{event.lag}}}\n'
             self._block.happened(now, line.encode())
-
-    def reading_ended(self, channel: TracedChannel, stream: TracedQueue, consumer_tag: str) -> None:
-        """Write a record. The consumer needs no beginning of records any longer."""
-        self._starts.pop((record.READ, channel, stream, consumer_tag), None)
-        self._say_of_stream(
-            record.END_READING, stream, **who(channel), consumer_tag=shown(consumer_tag)
-        )
-
-    def offset_stored(
-        self, channel: TracedChannel, stream: TracedQueue, name: str, offset: int
-    ) -> None:
-        """Write a record."""
-        more = {**who(channel), "consumer_tag": shown(name), "offset": offset}
-        self._say_of_stream(record.STORE_OFFSET, stream, **more)
-
-    def retention_moved(self, stream: TracedQueue, limits: StreamLimits) -> None:
-        """Write a record."""
-        self._say_of_stream(
-            record.RETAIN, stream, first_offset=limits.first_offset,
-            max_age_us=_microseconds(limits.age_max_ms), max_bytes=limits.bytes_max,
-            segment_bytes=limits.segment_bytes,
-        )  # fmt: skip
 
     def _say_of_stream(self, event: str, stream: TracedQueue, **fields: Any) -> None:
         if self._matches(event, stream.name):

@@ -11,17 +11,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from leveret.broker.events.taps import (
-    TRACE_EXCHANGE,
-    Settled,
-    Sink,
-    StreamChunk,
-    StreamLimits,
-    Taps,
-    TracedChannel,
-    TracedConnection,
-    TracedQueue,
-)
+from leveret.broker.events.stream_events import StreamEvent
+from leveret.broker.events.taps import TRACE_EXCHANGE, Settled, Sink, Taps
+from leveret.broker.events.traced import TracedChannel, TracedConnection, TracedQueue
 from leveret.broker.runtime.message_numbers import MessageNumbers
 from leveret.storage.messages.message import Entry, Message
 
@@ -37,10 +29,9 @@ class Tracer(Taps):
     """
 
     __slots__ = (
-        "_acked", "_chunk_committed", "_chunk_read", "_closed", "_dead_lettered", "_delivered",
-        "_dropped", "_emptied", "_expired", "_failed", "_numbers", "_offset_stored", "_opened",
-        "_placed", "_published", "_reading_ended", "_rejected", "_requeued", "_retention_moved",
-        "_returned", "_stream_published", "sinks",
+        "_acked", "_closed", "_dead_lettered", "_delivered", "_dropped", "_emptied", "_expired",
+        "_failed", "_numbers", "_opened", "_published", "_rejected", "_requeued", "_returned",
+        "_stream_changed", "sinks",
     )  # fmt: skip
 
     def __init__(
@@ -61,13 +52,7 @@ class Tracer(Taps):
         self._returned = self._overrides_of("returned")
         self._opened = self._overrides_of("connection_opened")
         self._closed = self._overrides_of("connection_closed")
-        self._stream_published = self._overrides_of("stream_published")
-        self._placed = self._overrides_of("messages_placed")
-        self._chunk_committed = self._overrides_of("chunk_committed")
-        self._chunk_read = self._overrides_of("chunk_read")
-        self._reading_ended = self._overrides_of("reading_ended")
-        self._offset_stored = self._overrides_of("offset_stored")
-        self._retention_moved = self._overrides_of("retention_moved")
+        self._stream_changed = self._overrides_of("stream_changed")
 
     def _overrides_of(self, name: str) -> Reports:
         return tuple(
@@ -219,49 +204,9 @@ class Tracer(Taps):
         """A connection that had opened the vhost has ended."""
         self._report(self._closed, connection)
 
-    # Streams
-
-    def stream_published(
-        self, channel: TracedChannel, stream: TracedQueue, publisher: str, count: int, size: int
-    ) -> None:
-        """A client of the stream protocol published messages."""
-        self._report(self._stream_published, channel, stream, publisher, count, size)
-
-    def messages_placed(self, stream: TracedQueue, numbers: Sequence[int], offset: int) -> None:
-        """Messages of AMQP 0-9-1 are in a stream, from this offset on."""
-        self._report(self._placed, stream, numbers, offset)
-
-    def chunk_committed(
-        self, stream: TracedQueue, chunk: StreamChunk, limits: StreamLimits
-    ) -> None:
-        """A chunk is on the disks of a majority."""
-        self._report(self._chunk_committed, stream, chunk, limits)
-
-    def chunk_read(
-        self,
-        channel: TracedChannel,
-        stream: TracedQueue,
-        consumer_tag: str,
-        chunk: StreamChunk,
-        lag: int,
-        is_filtered: bool,
-    ) -> None:
-        """Messages of a chunk were sent to a consumer."""
-        self._report(self._chunk_read, channel, stream, consumer_tag, chunk, lag, is_filtered)
-
-    def reading_ended(self, channel: TracedChannel, stream: TracedQueue, consumer_tag: str) -> None:
-        """A consumer of a stream has ended."""
-        self._report(self._reading_ended, channel, stream, consumer_tag)
-
-    def offset_stored(
-        self, channel: TracedChannel, stream: TracedQueue, name: str, offset: int
-    ) -> None:
-        """A client stores the offset of a consumer."""
-        self._report(self._offset_stored, channel, stream, name, offset)
-
-    def retention_moved(self, stream: TracedQueue, limits: StreamLimits) -> None:
-        """Retention has removed the first messages of a stream."""
-        self._report(self._retention_moved, stream, limits)
+    def stream_changed(self, event: StreamEvent) -> None:
+        """Something happened in a stream."""
+        self._report(self._stream_changed, event)
 
 
 def _is_of_firehose(message: Message) -> bool:

@@ -4,7 +4,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from leveret.broker.events.taps import StreamChunk, StreamLimits
+from leveret.broker.events.stream_events import (
+    ChunkCommitted,
+    RetentionMoved,
+    StreamChunk,
+    StreamLimits,
+)
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.cluster.groups.group_machine import Effect
 from leveret.cluster.groups.group_member import GroupMember
@@ -191,12 +196,12 @@ class DeclaredStream(ReplicatedQueue):
         tracer, own = self.queue.owner.tracer, self.own_log
         if tracer is not None and own is not None:
             chunk = StreamChunk(head.offset, head.message_count, head.entries_bytes, head.time_ms)
-            tracer.chunk_committed(self.queue, chunk, self._limits(own.log))
+            tracer.stream_changed(ChunkCommitted(self.queue, chunk, self._limits(own.log)))
 
     def _retention_moved(self) -> None:
         tracer, own = self.queue.owner.tracer, self.own_log
         if tracer is not None and own is not None and self.use.leader == self.queue.node_name:
-            tracer.retention_moved(self.queue, self._limits(own.log))
+            tracer.stream_changed(RetentionMoved(self.queue, self._limits(own.log)))
 
     def _limits(self, log: StreamLog) -> StreamLimits:
         options = self.queue.options

@@ -1,15 +1,10 @@
 """A simulated quorum queue: Raft members with its state machine, and a client on each node.
 
-To the world of tests/sim/raft_world.py, with its disks, links and crashes, it adds what the service
-of the queue does: committed entries go to the machine, the leader's effects and the clients'
-commands to frames on the same links, snapshots have the machine's state. A client finds the leader
-as on a node (groups/uses.py), whether the node has a member or not.
+To the world of tests/sim/group_world.py, with its disks, links and crashes, it adds what the
+service of the queue does: committed entries go to the machine, the leader's effects and the
+clients' commands to frames on the same links, snapshots have the machine's state.
 """
 
-from collections import deque
-from itertools import count
-
-from leveret.cluster.groups.group_frames import Attach, Find, Leads, LeadsNoMore
 from leveret.cluster.quorum.machine.commands import (
     Configure,
     LettersDone,
@@ -35,46 +30,16 @@ from leveret.cluster.quorum.machine.effects import (
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.snapshots import restore, snapshot
 from leveret.cluster.raft.outputs import DATA
-from tests.sim.links import DOWN
+from tests.sim.group_world import Frame, GroupNode, GroupWorld, NodeUse
 from tests.sim.properties import require
 from tests.sim.quorum_books import Books
 from tests.sim.quorum_clients import User
-from tests.sim.raft_world import GROUP, UP, RaftNode, RaftWorld
 
 
-class NodeUse:
-    """Carries what the client of a node asks for to the links. See `UseHost`."""
-
-    def __init__(self, world, name):
-        self._world, self._name = world, name
-
-    @property
-    def nodes(self):
-        """All nodes: any of them may have a member."""
-        return self._world.names
-
-    def send_item(self, node, item):
-        self._world._send(self._name, node, Frame("item", item))
-
-    def forget_use(self, use):
-        """The client has ended."""
-
-
-class Frame(bytes):
-    """A frame of the queue on a link: `what` is in it."""
-
-    def __new__(cls, *what):
-        frame = super().__new__(cls)
-        frame.what = what
-        return frame
-
-
-class QuorumNode(RaftNode):
+class QuorumNode(GroupNode):
     """A member with the machine of the queue, and the client of the node.
 
-    attached: by node, the session and the sender of its client. serving: the term in which it takes
-    clients, or 0. watchers: the nodes that want to know that. letters: dead letters that are to be
-    published. ticks_at: when it proposed a tick.
+    letters: dead letters that are to be published. ticks_at: when it proposed a tick.
     """
 
     def __init__(self, name, configuration):
@@ -84,16 +49,15 @@ class QuorumNode(RaftNode):
 
     def begin(self, user, options):
         """A life begins, or ends if there is no user."""
-        self.user = user
+        self.begin_to_serve(user)
         self.restored = self.disk.snapshot
         state = self.restored.state
         self.queue = restore(state) if state else QuorumMachine(options)
-        self.attached, self.serving, self.watchers = {}, 0, {}
         self.effects = Effects()
         self.letters, self.ticks_at = [], 0
 
 
-class QuorumWorld(RaftWorld):
+class QuorumWorld(GroupWorld):
     """All nodes. options: the queue's."""
 
     node_type = QuorumNode
@@ -101,10 +65,8 @@ class QuorumWorld(RaftWorld):
     def __init__(self, names, members, random, options):
         self.options = options
         self.books = Books(options)
-        self.senders = count(1)
         self.lives = dict.fromkeys(names, 0)
         self.down = set()
-        self.own_ways = {(name, name): deque() for name in names}
         super().__init__(names, members, random)
 
     # The machine of a node
@@ -172,7 +134,7 @@ class QuorumWorld(RaftWorld):
         """A member proposes commands, if it leads and takes them."""
         entries = [entry_of(command, node.clock) for command in commands]
         if node.serving and not node.machine.propose(entries):
-            self._stop_serving(node)
+            self.stop_serving(node)
         self.carry_out(node)
 
     def _propose(self, name, _sizes):
@@ -181,21 +143,8 @@ class QuorumWorld(RaftWorld):
 
     def carry_out(self, node):
         super().carry_out(node)
-        state, leading = node.machine.state, node.machine.leading
-        if leading is None or node.serving not in (0, state.term):
-            self._stop_serving(node)
-        if leading is None or leading.transfer_to or node.serving:
-            return
-        if node.applied >= leading.first_index:
-            node.serving = state.term
-            for name in node.watchers:
-                self._send(node.name, name, Frame("item", Leads(GROUP, node.serving)))
-
-    def _stop_serving(self, node):
-        if node.serving:
-            for name in node.watchers:
-                self._send(node.name, name, Frame("item", LeadsNoMore(GROUP, node.serving)))
-        node.serving, node.attached = 0, {}
+        leading = node.machine.leading
+        self.serve_if_ready(node, leading is not None and bool(leading.transfer_to))
 
     def _serve(self, node, effects):
         """Tell clients what the leader's machine has for them."""
@@ -238,51 +187,12 @@ class QuorumWorld(RaftWorld):
 
     # Frames
 
-    def _send(self, sender, receiver, frame):
-        if sender == receiver or frozenset((sender, receiver)) in self.connected:
-            self.ways[sender, receiver].append(frame)
+    def user_told(self, node, what):
+        node.user.told(*what)
 
-    def _arrive(self, sender, receiver):
-        item = self.ways[sender, receiver][0]
-        node = self.nodes[receiver]
-        if isinstance(item, Frame):
-            self.ways[sender, receiver].popleft()
-            if node.machine is not None:
-                self._received(node, sender, *item.what)
-        else:
-            super()._arrive(sender, receiver)
-            if node.machine is not None and not isinstance(item, bytes):
-                self._link_changed(node, sender, item)
-
-    def _link_changed(self, node, other, what):
-        node.attached.pop(other, None)
-        if what == DOWN:
-            node.watchers.pop(other, None)
-            node.user.use.link_down(other)
-        elif what == UP:
-            node.user.use.find(other)
-
-    def _received(self, node, sender, kind, *what):
-        user = node.user
-        if kind == "told":
-            if sender == user.use.leader:
-                user.told(*what)
-            return
-        (item,) = what
-        if isinstance(item, Find):
-            node.watchers[sender] = None
-            if node.serving:
-                self._send(node.name, sender, Frame("item", Leads(GROUP, node.serving)))
-        elif isinstance(item, Leads | LeadsNoMore):
-            user.use.take(sender, item)
-        elif not node.serving:
-            return
-        elif isinstance(item, Attach):
-            node.attached[sender] = (item.session, item.sender)
-            for effect in self.queue(node).attach(item.sender, item.seen, item.received):
-                self._tell(node, sender, item.session, effect)
-        elif node.attached.get(sender, (0, 0))[0] == item.session:
-            self.propose(node, item.commands)
+    def attach(self, node, sender, item):
+        for effect in self.queue(node).attach(item.sender, item.seen, item.received):
+            self._tell(node, sender, item.session, effect)
 
     def update(self, node):
         """The client of a node asks for what was added."""

@@ -1,15 +1,11 @@
 """A simulated stream: Raft members whose entries are chunks, their machines, a client on each node.
 
-To the world of tests/sim/raft_world.py it adds what is different with streams: chunks and terms are
-in two files, of which a crash loses the ends independently; a member keeps all entries until
+To the world of tests/sim/group_world.py it adds what is different with streams: chunks and terms
+are in two files, of which a crash loses the ends independently; a member keeps all entries until
 retention removes the oldest ones, and a member that lacks these begins with the oldest that is left
 and a state that is ahead of it. Clients publish, with names and without, and send again.
 """
 
-from collections import deque
-from itertools import count
-
-from leveret.cluster.groups.group_frames import Attach, Find, Leads, LeadsNoMore
 from leveret.cluster.groups.uses import GroupUse
 from leveret.cluster.raft.outputs import DATA, Append, ResetLog, SaveTerm
 from leveret.cluster.streams.machine.commands import Join, Publish, encode_command
@@ -17,10 +13,9 @@ from leveret.cluster.streams.machine.effects import Applied
 from leveret.cluster.streams.machine.stream_machine import restore
 from leveret.cluster.streams.stream_machines import StreamGroupMachine, StreamGroupMachines
 from leveret.storage.stream_log.chunks import check_chunk, entries_of, read_head
-from tests.sim.links import DOWN
+from tests.sim.group_world import Frame, GroupNode, GroupWorld, NodeUse
 from tests.sim.properties import require
-from tests.sim.quorum_world import Frame, NodeUse
-from tests.sim.raft_world import GROUP, UP, Disk, RaftNode, RaftWorld, Snapshot, apply_write
+from tests.sim.raft_world import GROUP, Disk, Snapshot, apply_write
 
 KIND = StreamGroupMachines()
 NO_STATE = b""
@@ -94,8 +89,8 @@ def offset_after(entries, index, offset_before):
     return offset_before
 
 
-class StreamNode(RaftNode):
-    """A member with its machine, and the client of the node. attached: sessions and senders."""
+class StreamNode(GroupNode):
+    """A member with its machine, and the client of the node."""
 
     def __init__(self, name, configuration):
         super().__init__(name, configuration)
@@ -104,9 +99,8 @@ class StreamNode(RaftNode):
 
     def begin(self, user):
         """A life begins, or ends if there is no user."""
-        self.user = user
+        self.begin_to_serve(user)
         self.load()
-        self.attached, self.serving, self.watchers = {}, 0, {}
 
     def load(self):
         """The machine of the snapshot."""
@@ -226,16 +220,14 @@ class User:
                 self.books.count("sent again")
 
 
-class StreamWorld(RaftWorld):
+class StreamWorld(GroupWorld):
     """All nodes."""
 
     node_type = StreamNode
 
     def __init__(self, names, members, random):
         self.books = Books()
-        self.senders = count(1)
         self.named = dict.fromkeys(names, 0)
-        self.own_ways = {(name, name): deque() for name in names}
         super().__init__(names, members, random)
 
     # The members
@@ -265,7 +257,8 @@ class StreamWorld(RaftWorld):
             if isinstance(write, Append) and write.kind == DATA:
                 self._check_follows(node, before, write)
             apply_write(write, before, None)
-        self._serve_if_ready(node)
+        leading = node.machine.leading
+        self.serve_if_ready(node, leading is not None and leading.is_refusing)
 
     def _check_follows(self, node, entries, write):
         """A chunk follows the one before it in the log of a member."""
@@ -351,28 +344,11 @@ class StreamWorld(RaftWorld):
 
     # The leader
 
-    def _serve_if_ready(self, node):
-        state, leading = node.machine.state, node.machine.leading
-        if leading is None or node.serving not in (0, state.term):
-            self._stop_serving(node)
-        if leading is None or leading.is_refusing or node.serving:
-            return
-        if node.applied >= leading.first_index:
-            node.serving = state.term
-            for name in node.watchers:
-                self._send(node.name, name, Frame("item", Leads(GROUP, node.serving)))
-
-    def _stop_serving(self, node):
-        if node.serving:
-            for name in node.watchers:
-                self._send(node.name, name, Frame("item", LeadsNoMore(GROUP, node.serving)))
-        node.serving, node.attached = 0, {}
-
-    def _propose_commands(self, node, commands):
+    def propose(self, node, commands):
         """As `GroupMember.propose`."""
         leading = node.machine.leading
         if leading is None or leading.is_refusing or node.machine.state.term != node.serving:
-            self._stop_serving(node)
+            self.stop_serving(node)
             return
         entries = node.stream.entries(commands, node.clock, node.serving)
         if entries:
@@ -385,47 +361,13 @@ class StreamWorld(RaftWorld):
 
     # Frames
 
-    def _send(self, sender, receiver, frame):
-        if sender == receiver or frozenset((sender, receiver)) in self.connected:
-            self.ways[sender, receiver].append(frame)
+    def user_told(self, node, what):
+        session, effect = what
+        node.user.told(session, [effect], {})
 
-    def _arrive(self, sender, receiver):
-        item = self.ways[sender, receiver][0]
-        node = self.nodes[receiver]
-        if isinstance(item, Frame):
-            self.ways[sender, receiver].popleft()
-            if node.machine is not None:
-                self._received(node, sender, *item.what)
-            return
-        super()._arrive(sender, receiver)
-        if node.machine is not None and not isinstance(item, bytes):
-            node.attached.pop(sender, None)
-            if item == DOWN:
-                node.watchers.pop(sender, None)
-                node.user.use.link_down(sender)
-            elif item == UP:
-                node.user.use.find(sender)
-
-    def _received(self, node, sender, kind, *what):
-        if kind == "told":
-            if sender == node.user.use.leader:
-                node.user.told(what[0], [what[1]], {})
-            return
-        (item,) = what
-        if isinstance(item, Find):
-            node.watchers[sender] = None
-            if node.serving:
-                self._send(node.name, sender, Frame("item", Leads(GROUP, node.serving)))
-        elif isinstance(item, Leads | LeadsNoMore):
-            node.user.use.take(sender, item)
-        elif not node.serving:
-            return
-        elif isinstance(item, Attach):
-            node.attached[sender] = (item.session, item.sender)
-            for effect in node.stream.attach(item.sender, item.seen, item.received):
-                self._send(node.name, sender, Frame("told", item.session, effect))
-        elif node.attached.get(sender, (0, 0))[0] == item.session:
-            self._propose_commands(node, item.commands)
+    def attach(self, node, sender, item):
+        for effect in node.stream.attach(item.sender, item.seen, item.received):
+            self._send(node.name, sender, Frame("told", item.session, effect))
 
     def _use(self, name, what, *how):
         getattr(self.nodes[name].user, what)(*how)

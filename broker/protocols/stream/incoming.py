@@ -11,6 +11,7 @@ import struct
 from typing import Final, Protocol
 
 from leveret.broker.amqp.errors import Fault
+from leveret.broker.events.stream_events import OffsetStored
 from leveret.broker.net.held_input import HeldInput, InputConnection
 from leveret.broker.protocols.ending import GONE, HANDSHAKE, RUNNING
 from leveret.broker.protocols.logging_in import Unexpected
@@ -196,7 +197,7 @@ class Incoming(HeldInput):
         stream.store_offset(reference.encode("utf-8", "surrogateescape"), offset)
         tracer = connection.vhost.tracer
         if tracer is not None:
-            tracer.offset_stored(connection.session, stream, reference, offset)
+            tracer.stream_changed(OffsetStored(connection.session, stream, reference, offset))
 
     # Operations that may wait
 

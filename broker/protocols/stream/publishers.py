@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final
 
 from leveret.broker.amqp.json_form import text
+from leveret.broker.events.stream_events import StreamPublished
 from leveret.broker.protocols.stream import codes, responses
 from leveret.broker.protocols.stream.published import (
     BODY,
@@ -161,7 +162,9 @@ class Publishers:
         if tracer is not None:
             name = publisher.reference.decode("utf-8", "surrogateescape")
             messages = published.message_count
-            tracer.stream_published(session, publisher.stream, name, messages, end - begin)
+            tracer.stream_changed(
+                StreamPublished(session, publisher.stream, name, messages, end - begin)
+            )
         publisher.published += count
         self._counts.routed += count
         self.unconfirmed += count

@@ -15,7 +15,8 @@ from struct import Struct
 from typing import Final
 
 from leveret.broker.amqp.json_form import text
-from leveret.broker.events.taps import StreamChunk, Taps
+from leveret.broker.events.stream_events import ChunkRead, ReadingEnded, StreamChunk
+from leveret.broker.events.taps import Taps
 from leveret.broker.protocols.stream import codes, responses
 from leveret.broker.protocols.stream.requests import Properties
 from leveret.broker.protocols.stream.serving import (
@@ -354,13 +355,13 @@ class Subscriptions(Actor):
             count, time_ms, offset = _TRACED.unpack_from(head)
             read = StreamChunk(offset, count, size, time_ms)
             lag = max(0, end_offset - offset - count)
-            tracer.chunk_read(session, one.stream, one.tag, read, lag, is_filtered)
+            tracer.stream_changed(ChunkRead(session, one.stream, one.tag, read, lag, is_filtered))
 
     def reading_ended(self, one: Subscription) -> None:
         """Report that a reader was closed."""
         tracer = self._connection.vhost.tracer
         if tracer is not None:
-            tracer.reading_ended(self._connection.session, one.stream, one.tag)
+            tracer.stream_changed(ReadingEnded(self._connection.session, one.stream, one.tag))
 
     # Single active consumers
 

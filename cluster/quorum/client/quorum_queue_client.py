@@ -66,15 +66,15 @@ from leveret.cluster.remote_queues.queue_frames import FullFigures
 from leveret.cluster.remote_queues.remote_figures import RemoteFigures
 from leveret.cluster.replicated_queues.client.ended_figures import ENDED_FIGURES
 from leveret.cluster.replicated_queues.client.group_client import SendCommands, StartSession
+from leveret.cluster.replicated_queues.client.group_queue_client import GroupQueueClient
 from leveret.cluster.replicated_queues.client.numbered_command import NumberedCommand
 from leveret.cluster.replicated_queues.client.own_node import OwnNode
-from leveret.cluster.replicated_queues.client.replicated_queue import ReplicatedQueue
 from leveret.storage.messages.message import Entry
 
 logger = logging.getLogger("leveret.cluster")
 
 
-class QuorumQueueClient(ReplicatedQueue):
+class QuorumQueueClient(GroupQueueClient):
     """The `QueueClient` of a quorum queue.
 
     reader: decodes deliveries.

@@ -7,7 +7,9 @@ their number shows that, and the offsets are not known.
 
 from collections.abc import Iterable
 
-from leveret.broker.events.taps import Taps, TracedQueue
+from leveret.broker.events.stream_events import MessagesPlaced
+from leveret.broker.events.taps import Taps
+from leveret.broker.events.traced import TracedQueue
 from leveret.cluster.replicated_queues.client.numbered_command import NumberedCommand
 from leveret.cluster.streams.client.commands import PublishEntries
 from leveret.cluster.streams.machine.effects import Applied
@@ -23,5 +25,5 @@ def report_places(
     offset = applied.next_offset - applied.messages
     for publish in publishes:
         for place, numbers in publish.traced:
-            tracer.messages_placed(stream, numbers, offset + place)
+            tracer.stream_changed(MessagesPlaced(stream, numbers, offset + place))
         offset += publish.message_count

@@ -51,8 +51,8 @@ from leveret.cluster.replicated_queues.client.group_client import (
     SendCommands,
     StartSession,
 )
+from leveret.cluster.replicated_queues.client.group_queue_client import GroupQueueClient
 from leveret.cluster.replicated_queues.client.own_node import OwnNode
-from leveret.cluster.replicated_queues.client.replicated_queue import ReplicatedQueue
 from leveret.cluster.replicated_queues.client.timed_request import TimedRequest
 from leveret.cluster.streams.client.active_consumers import ActiveConsumers
 from leveret.cluster.streams.client.commands import StreamSenders
@@ -86,7 +86,7 @@ STATS_MS = 1000
 """How long a request for counts waits for another node."""
 
 
-class StreamQueueClient(ReplicatedQueue):
+class StreamQueueClient(GroupQueueClient):
     """The `QueueClient` of a stream, and its `Stream`.
 
     readers: its readers here. entry_reader: decodes its messages for consumers. counts: of

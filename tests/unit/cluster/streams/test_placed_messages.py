@@ -13,8 +13,8 @@ class Placed:
     def __init__(self):
         self.found = {}
 
-    def messages_placed(self, stream, numbers, offset):
-        self.found |= {number: place for place, number in enumerate(numbers, offset)}
+    def stream_changed(self, event):
+        self.found |= {number: place for place, number in enumerate(event.numbers, event.offset)}
 
 
 def publish(count, *traced):

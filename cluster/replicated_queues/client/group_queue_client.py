@@ -24,7 +24,7 @@ from leveret.cluster.replicated_queues.client.timed_request import ANSWER_MS, Ti
 from leveret.cluster.replicated_queues.client.unapplied_hold import UnappliedHold
 
 
-class ReplicatedQueue(Actor):
+class GroupQueueClient(Actor):
     """A queue in a Raft group, for the clients of a node. `Actor.take_turn` sends requests.
 
     figures: those of an ended queue until the subclass has set its own.
