@@ -100,6 +100,7 @@ SECTIONS = {
     "stream": "The stream protocol",
     "retained": "Retained messages of MQTT",
     "mqtt": "MQTT",
+    "interceptors": "Annotations of messages",
     "log": "Log",
     "tracing": "Traces",
     "cluster": "Links between nodes",

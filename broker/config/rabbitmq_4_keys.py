@@ -42,9 +42,9 @@ OTHER_KEYS = """
     management.oauth_resource_servers.$name.oauth_token_endpoint_params.$name
     management.oauth_token_endpoint_params.$name management.require_auth_for_api_reference
     management.ssl.max_connections management.tcp.max_connections management.test_config
-    message_interceptors.$stage.$name.$key metadata_store.khepri.snapshot_interval
+    metadata_store.khepri.snapshot_interval
     mqtt.disconnect_on_unauthorized mqtt.max_connections
-    mqtt.message_interceptors.$stage.$name.$key mqtt.ssl_cert_client_id_from
+    mqtt.ssl_cert_client_id_from
     mqtt.retained_message_store.max_messages mqtt.retained_message_store.max_size_bytes
     mqtt.ssl_cert_login_san_index mqtt.ssl_cert_login_san_type node_tags.$tag
     quorum_queue.member_placement_tag stomp.max_connections

@@ -70,7 +70,7 @@ BROKER_KEYS = (
         default_worker_pool_size definitions.hashing.algorithm definitions.https.url
         definitions.import_backend definitions.skip_if_unchanged delegate_count
         deprecated_features.permit.$name erlang.K event_exchange.protocol hipe_compile
-        message_interceptors.incoming.$interceptor.overwrite message_store_shutdown_timeout
+        message_store_shutdown_timeout
         metadata_store.khepri.default_timeout
         mirroring_sync_max_throughput motd_file password_hashing_module product.name
         product.version quorum_queue.compute_checksums

@@ -29,6 +29,7 @@ from leveret.broker.config.declaration import (
     settings_of,
 )
 from leveret.broker.config.formation_settings import FormationSettings
+from leveret.broker.config.interceptor_settings import InterceptorSettings
 from leveret.broker.config.ldap_settings import LdapSettings
 from leveret.broker.config.log_settings import LogSettings
 from leveret.broker.config.management_settings import ManagementSettings, PrometheusSettings
@@ -333,6 +334,7 @@ class Config:
     mqtt: MqttSettings = section(MqttSettings)
     web_mqtt: WebSocketSettings = section(WebSocketSettings, "web_mqtt")
     web_stomp: WebSocketSettings = section(WebSocketSettings, "web_stomp", described_as="web_mqtt")
+    interceptors: InterceptorSettings = section(InterceptorSettings)
     log: LogSettings = section(LogSettings)
     tracing: TracingSettings = section(TracingSettings)
     cluster: ClusterSettings = section(ClusterSettings)

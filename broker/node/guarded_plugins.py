@@ -50,7 +50,7 @@ def guarded(exchange_type: type[ExchangeType], name: str, plugin: Plugin) -> typ
 def guarded_interceptor(
     intercept: Callable[[Any], object], plugin: Plugin
 ) -> Callable[[Any], object]:
-    """A plugin's interceptor; publishers get 541 when it raises something else than a fault."""
+    """A plugin's interceptor; clients get 541 when it raises something else than a fault."""
 
     def called(message: object) -> None:
         try:

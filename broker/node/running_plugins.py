@@ -28,12 +28,14 @@ from leveret.broker.node.guarded_plugins import (
     guarded_listener,
     measured,
 )
+from leveret.broker.node.own_interceptors import incoming, outgoing
 from leveret.broker.plugins.contributions import loaded
 from leveret.broker.plugins.extensions import contribute, withdraw
 from leveret.broker.plugins.known_plugins import PluginError, requiring, usable, with_required
 from leveret.broker.plugins.own_plugins import BUILT_IN
-from leveret.broker.plugins.plugin import Plugin, Step
+from leveret.broker.plugins.plugin import Contributions, Plugin, Step
 from leveret.broker.services.services import Services
+from leveret.broker.sessions.interceptors import Interceptor
 from leveret.broker.sessions.served_connection import ServedConnection
 
 CONTRIBUTED = ("exchange_types", "queue_kinds", "policy_keys")
@@ -100,7 +102,8 @@ class _Running:
         self.contributed: list[tuple[str, str]] = []
         self.protocols: list[ServedProtocol] = []
         self.listeners: list[Callable[[Event], object]] = []
-        self.interceptors: list[Callable[[Any], object]] = []
+        self.incoming: tuple[Interceptor, ...] = ()
+        self.outgoing: tuple[Interceptor, ...] = ()
 
     def contribute(self) -> None:
         """Add the contributions to their tables. Raises what loading them raises."""
@@ -153,6 +156,7 @@ class RunningPlugins:
     ) -> None:
         """Start the plugins that are prepared. connections: all of the node."""
         self._services, self._connections, self._listeners = services, connections, listeners
+        self._intercept()
         for name in tuple(self._running):
             await self._start(name)
 
@@ -231,14 +235,34 @@ class RunningPlugins:
 
     def _listen(self, running: _Running) -> None:
         """Have the plugin see events and messages."""
-        for contribution in running.plugin.interceptors.values():
-            interceptor = guarded_interceptor(loaded(contribution), running.plugin)
-            self._services.interceptors += (interceptor,)
-            running.interceptors.append(interceptor)
-        for contribution in running.plugin.event_listeners.values():
-            listener = guarded_listener(loaded(contribution), running.plugin)
+        plugin = running.plugin
+        running.incoming = tuple(_interceptors(plugin.interceptors, plugin))
+        running.outgoing = tuple(_interceptors(plugin.outgoing_interceptors, plugin))
+        self._intercept()
+        for contribution in plugin.event_listeners.values():
+            listener = guarded_listener(loaded(contribution), plugin)
             self._services.events.listen(listener)
             running.listeners.append(listener)
+
+    def _intercept(self) -> None:
+        """Have the interceptors of the settings, and those of the plugins that run, see messages.
+
+        A change of those for incoming messages takes effect when routes are looked up again.
+        """
+        services, running = self._services, self._running.values()
+        clock, had_outgoing = services.clock, bool(services.outgoing_interceptors)
+        services.interceptors = (
+            *incoming(self._config, clock), *(one for each in running for one in each.incoming)
+        )  # fmt: skip
+        services.outgoing_interceptors = (
+            *outgoing(self._config, clock), *(one for each in running for one in each.outgoing)
+        )  # fmt: skip
+        intercepts = bool(services.outgoing_interceptors)
+        if intercepts == had_outgoing:
+            return
+        for connection in self._connections:
+            for session in connection.sessions:
+                session.intercepts_outgoing = intercepts
 
     def _serve(self, running: _Running, protocol: ServedProtocol) -> None:
         protocol = _with_usual_port(protocol, self._config)
@@ -253,10 +277,8 @@ class RunningPlugins:
             self._disconnect(name, self._listeners.close_protocol(protocol.name))
         for listener in running.listeners:
             self._services.events.forget(listener)
-        if running.interceptors:
-            self._services.interceptors = tuple(
-                one for one in self._services.interceptors if one not in running.interceptors
-            )
+        if running.incoming or running.outgoing:
+            self._intercept()
         if calls_stop and running.is_started:
             try:
                 await _take(running.plugin.stop, running.node)
@@ -274,6 +296,11 @@ class RunningPlugins:
     def _fail(self, name: str, reason: str) -> None:
         self.failures[name] = reason
         logger.error("%s", reason)
+
+
+def _interceptors(contributions: Contributions, plugin: Plugin) -> Iterator[Interceptor]:
+    for contribution in contributions.values():
+        yield guarded_interceptor(loaded(contribution), plugin)
 
 
 def _enabled(config: Config) -> tuple[str, ...]:

@@ -63,11 +63,14 @@ class Plugin:
     the key in policies.
     protocols: functions of the services and the set of the node's connections that make a
     `ServedProtocol`, by any name.
-    interceptors: functions that are called with each message that a client publishes, an
-    `IncomingMessage` of `leveret.broker.sessions.interceptors`, and may change it, by any name.
+    interceptors, outgoing_interceptors: functions that are called with each message that a client
+    publishes, or gets, an `InterceptedMessage` of `leveret.broker.sessions.interceptors`, and may
+    change it, by any name.
     event_listeners: functions that are called with each event of the node, a dict, by any name.
     api_routes: modules with functions that `leveret.mgmt.api.routes.route` decorates, by any name;
     they answer while the plugin runs.
+    management_pages: paths of ES modules, `NAME.js`, by any name. Each adds a page to those of
+    management (`addPage` in mgmt/ui/plugin_pages.js) while the plugin runs.
     settings: dataclasses of settings, by the name of the section. auth_backends, peer_discovery:
     functions that make a backend, by the name in the setting that chooses it. commands: modules
     that register a command of leveretctl, by its name. These four are there as soon as the package
@@ -86,8 +89,10 @@ class Plugin:
     policy_keys: Contributions = field(default_factory=dict)
     protocols: Contributions = field(default_factory=dict)
     interceptors: Contributions = field(default_factory=dict)
+    outgoing_interceptors: Contributions = field(default_factory=dict)
     event_listeners: Contributions = field(default_factory=dict)
     api_routes: Contributions = field(default_factory=dict)
+    management_pages: Contributions = field(default_factory=dict)
     settings: Contributions = field(default_factory=dict)
     auth_backends: Contributions = field(default_factory=dict)
     peer_discovery: Contributions = field(default_factory=dict)

@@ -59,7 +59,8 @@ class Services:
     client_addresses: of the nodes, for clients of streams. mqtt_addresses: for those of MQTT.
     holds_confirms: publisher confirms are withheld, for tests of publishers.
     serves_amqp10: clients of AMQP 1.0 may connect.
-    interceptors: of plugins, which see each message of a client (sessions/interceptors.py).
+    interceptors, outgoing_interceptors: called with each message that a client publishes, or gets
+    (sessions/interceptors.py). Each session knows whether there are outgoing ones.
     """
 
     config: Config
@@ -94,6 +95,7 @@ class Services:
     holds_confirms: bool = False
     serves_amqp10: bool = field(init=False)
     interceptors: tuple[Callable[[Any], object], ...] = ()
+    outgoing_interceptors: tuple[Callable[[Any], object], ...] = ()
 
     def __post_init__(self) -> None:
         self.flow = Flow(self.alarms)

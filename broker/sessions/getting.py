@@ -11,6 +11,7 @@ from leveret.broker.sessions.access import (
     expand_sharded_name,
     find_queue,
 )
+from leveret.broker.sessions.interceptors import intercept_outgoing
 from leveret.broker.sessions.session import Session
 from leveret.storage.messages.message import Message
 
@@ -55,6 +56,8 @@ async def get(session: Session, queue_name: str, *, no_ack: bool, tell: TellGot)
         tag = session.next_delivery_tag
         session.next_delivery_tag += 1
     message = entry.message
+    if session.intercepts_outgoing:
+        message = intercept_outgoing(session, queue.name, message)
     tell(message, tag, entry.redelivered, got.ready_count)
     tracer = session.vhost.tracer
     if tracer is not None:

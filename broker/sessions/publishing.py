@@ -41,7 +41,7 @@ from leveret.broker.runtime.names import EXCHANGE, resource
 from leveret.broker.runtime.pending import Answer, Steps
 from leveret.broker.runtime.turns import NextTurn
 from leveret.broker.sessions.access import check_topic
-from leveret.broker.sessions.interceptors import IncomingMessage, intercepted
+from leveret.broker.sessions.interceptors import intercept_incoming
 from leveret.broker.sessions.resolving import is_reply, resolve
 from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.targets import RUN_WORK, Target
@@ -317,7 +317,7 @@ def _publish_individually(
             header = without_deaths(header)
         header, keys = _sender_selected(header, keys)
     if session.services.interceptors:
-        header, body = _intercepted(session, target, header, body, keys)
+        header, body = intercept_incoming(session, target.address.exchange, keys, header, body)
         ttl_ms = _own_ttl_ms(header)
     number = 0
     if session.confirms is not None:
@@ -334,18 +334,6 @@ def _publish_individually(
     publication = Publication([message], len(body), ttl_ms, transaction, transaction.next_number(1))
     transaction.publishes.append(partial(_route_and_deliver, session, target, publication, keys))
     return None
-
-
-def _intercepted(
-    session: Session, target: Target, header: ContentHeader, body: bytes, keys: list[str]
-) -> tuple[ContentHeader, bytes]:
-    """Have the interceptors of plugins change a message: its header and its body after that."""
-    message = IncomingMessage(
-        session.vhost.name, target.address.exchange, session.connection.user.name, keys,
-        dict(header.properties), body,
-    )  # fmt: skip
-    header = intercepted(session.services.interceptors, message, header)
-    return header, message.body
 
 
 def _route_and_deliver(

@@ -48,14 +48,16 @@ class Session:
     has_ended: its consumers get no more messages, although not all of them may be cancelled yet.
     has_confirms_due: there are confirms to send. message_bytes_max: of a body.
     checks_timeouts: it may hold deliveries whose timeout the queue does not check itself.
+    intercepts_outgoing: messages may be changed before its client gets them (interceptors.py).
     counts: its messages; `message_counts` adds those that are not counted on the message path.
     """
 
     __slots__ = (
         "checks_timeouts", "committing", "confirms", "connection", "consumers", "counts",
-        "global_credit", "global_prefetch_count", "has_confirms_due", "has_ended", "last_queue",
-        "message_bytes_max", "next_delivery_tag", "number", "opened_at_s", "prefetch_count",
-        "reply_consumer_tag", "reply_name", "services", "transaction", "unacked", "vhost",
+        "global_credit", "global_prefetch_count", "has_confirms_due", "has_ended",
+        "intercepts_outgoing", "last_queue", "message_bytes_max", "next_delivery_tag", "number",
+        "opened_at_s", "prefetch_count", "reply_consumer_tag", "reply_name", "services",
+        "transaction", "unacked", "vhost",
     )  # fmt: skip
 
     def __init__(self, connection: SessionConnection, number: int) -> None:
@@ -78,6 +80,7 @@ class Session:
         self.committing: list[Transaction] = []
         self.reply_consumer_tag = ""
         self.reply_name = ""
+        self.intercepts_outgoing = bool(services.outgoing_interceptors)
         self.counts = MessageCounts()
         self.message_bytes_max = services.config.max_message_size_bytes
         self.opened_at_s = services.clock.wall_time_s()

@@ -42,6 +42,9 @@ class SessionConnection:
     def end_timed_out(self, session_number: int, timeout_ms: int) -> None:
         """End a session that has held deliveries for too long. Only clients' sessions do."""
 
+    def force_close(self, explanation: str) -> None:
+        """Close the connection, whatever its client does. Only connections of clients do."""
+
     def forget_queue(self, name: str) -> None:
         """An exclusive queue of this connection was deleted."""
         self.exclusive_queues.pop(name, None)

@@ -12,6 +12,7 @@ from leveret.cluster.node_status.feature_flags import states as feature_states
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, not_found
 from leveret.mgmt.api.other_nodes import ask_others, pass_on
+from leveret.mgmt.api.plugin_pages import pages_of_plugins
 from leveret.mgmt.api.routes import Answerer, NoContent, route
 from leveret.mgmt.api.windows import both, window
 from leveret.mgmt.statistics.sampler import LENGTHS, MESSAGES, sums_of
@@ -190,8 +191,8 @@ async def set_cluster_name(call: Call) -> Any:
 
 @route("GET", "/extensions")
 async def extensions(call: Call) -> Any:
-    """The extensions of the management pages, in RabbitMQ's form."""
-    return [{"javascript": "dispatcher.js"}]
+    """The extensions of the management pages, in RabbitMQ's form, and the pages of plugins."""
+    return [{"javascript": "dispatcher.js"}, *pages_of_plugins(call.node)]
 
 
 @route("GET", "/feature-flags")

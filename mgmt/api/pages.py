@@ -8,9 +8,11 @@ from pathlib import Path
 
 from aiohttp import web
 
+from leveret.mgmt.api.plugin_pages import file_of_plugin
 from leveret.mgmt.api.rabbitmqadmin_file import rabbitmqadmin_file
 from leveret.mgmt.api.reference_page import reference_page
 from leveret.mgmt.api.routes import ROUTES
+from leveret.mgmt.running_node import RunningNode
 
 UI_DIRECTORY = Path(__file__).parent.parent / "ui"
 MOVED = {
@@ -21,8 +23,8 @@ MOVED = {
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def add_pages(application: web.Application, prefix: str) -> None:
-    """Add the pages to an application, below a prefix."""
+def add_pages(application: web.Application, prefix: str, node: RunningNode) -> None:
+    """Add the pages to an application, below a prefix, with those of the plugins of the node."""
     router = application.router
     router.add_get(f"{prefix}/", _file("index.html"))
     # Browsers request it at the root, whatever the page says.
@@ -34,6 +36,7 @@ def add_pages(application: web.Application, prefix: str) -> None:
     router.add_get(f"{prefix}/api/index.html", _reference(prefix))
     router.add_get(f"{prefix}/cli/index.html", _file("cli.html"))
     router.add_get(f"{prefix}/cli/rabbitmqadmin", _send_rabbitmqadmin)
+    router.add_get(f"{prefix}/ui/plugins/{{plugin}}/{{name}}", _file_of_plugins(node))
     router.add_get(f"{prefix}/ui/{{name:.*}}", _file_of_pages())
 
 
@@ -61,6 +64,16 @@ def _file_of_pages() -> Handler:
 
     async def send(request: web.Request) -> web.StreamResponse:
         path = files.get(request.match_info["name"])
+        if path is None:
+            raise web.HTTPNotFound
+        return web.FileResponse(path)
+
+    return send
+
+
+def _file_of_plugins(node: RunningNode) -> Handler:
+    async def send(request: web.Request) -> web.StreamResponse:
+        path = file_of_plugin(node, request.match_info["plugin"], request.match_info["name"])
         if path is None:
             raise web.HTTPNotFound
         return web.FileResponse(path)

@@ -140,7 +140,7 @@ class ManagementServer:
         for path, group in groupby(sorted(routes, key=_specific_first), lambda one: one.path):
             self._add_path(application, f"{prefix}/api{path}", list(group), is_control=is_control)
         if not is_control:
-            add_pages(application, prefix)
+            add_pages(application, prefix, self._node)
             application.on_response_prepare.append(self._headers.add_to_page)
         application.router.add_route("*", "/{path:.*}", self._answer_nothing)
         return application

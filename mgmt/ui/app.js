@@ -7,6 +7,7 @@ import {field, form, input} from "./forms.js";
 import {beginUpdates, keepUpdating} from "./live.js";
 import {current, wasSent} from "./router.js";
 import {session, watchOtherTabs} from "./session.js";
+import {loadPluginPages, pluginPages} from "./plugin_pages.js";
 import {beginTheme} from "./theme.js";
 import {VhostChoice} from "./vhost_choice.js";
 import {unwatch, watch} from "./alarms.js";
@@ -77,6 +78,7 @@ async function begin() {
   }
   part("top").hidden = false;
   part("who").textContent = `User ${session.user.name}`;
+  await loadPluginPages();
   drawNavigation();
   // Lists show the nodes of their objects if there are several.
   await watch();
@@ -88,7 +90,8 @@ async function begin() {
 // Navigation
 
 function drawNavigation() {
-  const shown = PAGES.filter(([name]) => name !== "admin" || mayUseAdministration());
+  const shown = [...PAGES, ...pluginPages]
+    .filter(([name]) => name !== "admin" || mayUseAdministration());
   replace(part("nav"), shown.map(([name, title]) =>
     h("a", {href: `#/${name}`, "data-page": name}, title)));
 }

@@ -158,6 +158,24 @@ async def test_an_interceptor_changes_what_clients_publish(install, start):
     assert (plain.body, plain.header.properties.headers) == (b"one", None)
 
 
+async def test_an_interceptor_changes_what_clients_get(install, start):
+    def mark(message):
+        message.body = f"{message.queue} to {message.protocol}".encode()
+
+    install(plugin("marker", outgoing_interceptors={"mark": mark}))
+    broker = await start(tcp=TcpSettings(listeners=(Listener(LOOPBACK, 0),)))
+    async with await connected(broker) as connection:
+        channel = await connection.channel()
+        await channel.queue_declare("q")
+        await channel.basic_publish(b"one", routing_key="q")
+        await broker.plugins.change(["marker"])
+        seen = await channel.basic_get("q")
+        await channel.basic_nack(seen.delivery_tag)
+        await broker.plugins.change([])
+        plain = await channel.basic_get("q", no_ack=True)
+    assert (seen.body, plain.body) == (b"q to amqp091", b"one")
+
+
 async def test_an_interceptor_that_raises_is_named(install, start, caplog):
     def fail(_):
         raise ValueError("no words")

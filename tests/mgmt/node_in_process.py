@@ -30,7 +30,7 @@ class NodeInProcess:
     list comes as lines of JSON.
     """
 
-    def __init__(self, directory):
+    def __init__(self, directory, **settings):
         self.http_port, self.metrics_port = free_ports(2)
         config = Config(
             data_dir=directory,
@@ -38,6 +38,7 @@ class NodeInProcess:
             management=ManagementSettings(bind="127.0.0.1", port=self.http_port),
             prometheus=PrometheusSettings(bind="127.0.0.1", port=self.metrics_port),
             collect_statistics_interval_ms=1000,
+            **settings,
         )
         metadata = SqliteMetadata(directory / "metadata.sqlite")
         self.node = RunningNode(

@@ -18,7 +18,9 @@ from typing import Final, NamedTuple
 import msgspec
 from librt.strings import BytesWriter
 
+from leveret.broker.amqp.annotations import RECEIVED_AT, RECEIVED_AT_IN_1_0, is_annotation
 from leveret.broker.amqp.content_header import ContentHeader, Form, make_header
+from leveret.broker.amqp.field_table import Field, Table
 from leveret.broker.amqp10.conversion import (
     ENCODED_BODY_TYPE,
     ConversionRules,
@@ -180,8 +182,9 @@ class Delivered:
             _X_EXCHANGE + encode_string(address.exchange)
             + _X_ROUTING_KEY + encode_string(address.routing_key)
         )  # fmt: skip
-        items = own + kept.annotations
-        count = 2 * (2 + kept.annotation_count)
+        added = _annotations_added(self.header.headers, kept)
+        items = own + kept.annotations + _encode_pairs(added)
+        count = 2 * (2 + kept.annotation_count + len(added))
         if len(items) < 255 and count < 256:
             encoded = bytes((0xC1, len(items) + 1, count)) + items
         else:
@@ -194,6 +197,8 @@ class Delivered:
         form = header.form
         if form is not None and form.protocol == _MQTT:
             return _of_mqtt(header, address)
+        if header.headers.get(RECEIVED_AT, ("", 0))[0] == "l":
+            return _of_received(header, address)
         writer = BytesWriter()
         SectionsWriter(is_4=True).write(
             writer, header.raw, address_annotations(address.encoded, True)
@@ -228,6 +233,40 @@ class Delivered:
             pieces.append(data_prefix(size) + body[at : at + size])
             at += size
         return b"".join(pieces)
+
+
+def _annotations_added(headers: Table, kept: _Kept) -> Pairs:
+    """The annotations that a message has got since it was published."""
+    return [
+        pair
+        for name, field in headers.items()
+        if is_annotation(name)
+        and (pair := _annotation(name, field)) is not None
+        and encode(pair[0]) not in kept.annotations
+    ]
+
+
+def _annotation(name: str, field: Field) -> tuple[Value, Value] | None:
+    """A header as an annotation; None unless its value is a text or a number of 64 bits."""
+    letter, value = field
+    if name == RECEIVED_AT and letter == "l":
+        return Value("symbol", RECEIVED_AT_IN_1_0), Value("timestamp", value)
+    kind = {"S": "string", "l": "long"}.get(letter)
+    return None if kind is None else (Value("symbol", name), Value(kind, value))
+
+
+def _of_received(header: ContentHeader, address: Address) -> bytes:
+    """The sections of a message that says in a header when it was received: in AMQP 1.0 this is an
+    annotation.
+    """
+    headers = dict(header.headers)
+    received = _annotation(RECEIVED_AT, headers.pop(RECEIVED_AT))
+    assert received is not None, "its header is a number"
+    plain = make_header({**header.properties, "headers": headers})
+    message = read_message(Delivered(plain, address).payload(b"", redelivered=False))
+    message.message_annotations.append(received)
+    message.has_header, message.body = False, b""
+    return encode_message(message)
 
 
 def _of_mqtt(header: ContentHeader, address: Address) -> bytes:

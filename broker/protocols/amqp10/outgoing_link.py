@@ -13,10 +13,11 @@ from leveret.broker.protocols.amqp10.messages import Delivered
 from leveret.broker.protocols.amqp10.performatives import FRAME_HEADER_BYTES, Transfer
 from leveret.broker.queues.contract.queue_client import UNLIMITED, QueueClient, QueueLength
 from leveret.broker.runtime.pending import Answer
+from leveret.broker.sessions.interceptors import message_to_send
 from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.session_consumer import SessionConsumer
 from leveret.broker.sessions.unacked_record import Unacked
-from leveret.storage.messages.message import Address, Entry
+from leveret.storage.messages.message import Address, Entry, Message
 
 SERIAL: Final = 1 << 32
 """Counters of links and sessions have 32 bits; 0 follows the highest number (RFC 1982)."""
@@ -127,7 +128,11 @@ class OutgoingLink(SessionConsumer):
             self._look_whether_drained()
 
     def _send(self, entry: Entry, delivery_id: int) -> None:
-        message = entry.message
+        message: Message | None = entry.message
+        if self.session.intercepts_outgoing:
+            message = message_to_send(self.session, self.queue.name, entry.message)
+        if message is None:
+            return
         header, address = message.header, message.address
         assert isinstance(header, ContentHeader)
         delivered = self._delivered

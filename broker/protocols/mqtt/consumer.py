@@ -17,6 +17,7 @@ from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
 from leveret.broker.protocols.mqtt.properties import MESSAGE_EXPIRY_INTERVAL, encode_variable
 from leveret.broker.protocols.mqtt.subscriptions import PLAIN, Wanted
 from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.sessions.interceptors import message_to_send
 from leveret.broker.sessions.session_consumer import SessionConsumer
 from leveret.broker.sessions.unacked_record import Unacked
 from leveret.storage.messages.message import Address, Entry
@@ -81,8 +82,17 @@ class MqttConsumer(SessionConsumer):
         first_id = 0
         total: i64 = 0
         settled: list[Entry] = []
+        intercepts = session.intercepts_outgoing
         for entry in entries:
             message = entry.message
+            if intercepts:
+                changed = message_to_send(session, self.queue.name, message)
+                if changed is None:
+                    if not self.no_ack:
+                        unsent = Unacked(entry, self.queue, self, now_ms)
+                        session.unacked.records[session.next_packet_id()] = unsent
+                    continue
+                message = changed
             if message.address is not self._address:
                 self._use(message.address)
             header = message.header

@@ -12,6 +12,7 @@ topic and user properties in MQTT 5.0, and no message expiry interval, as in Rab
 from typing import Any, Final
 from urllib.parse import unquote
 
+from leveret.broker.amqp.annotations import is_annotation
 from leveret.broker.amqp.content_header import ContentHeader, Form, header_with, make_header
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.properties import (
@@ -137,7 +138,9 @@ def _from_amqp(header: ContentHeader, topics: Topics) -> Properties:
     pairs = [
         (name, text)
         for name, (letter, value) in headers.items()
-        if name not in _NOT_USER_PROPERTIES and (text := _as_text(letter, value)) is not None
+        if name not in _NOT_USER_PROPERTIES
+        and not is_annotation(name)
+        and (text := _as_text(letter, value)) is not None
     ]
     if pairs:
         properties[USER_PROPERTY] = pairs

@@ -12,9 +12,10 @@ from leveret.broker.protocols.stomp.errors import StompError
 from leveret.broker.protocols.stomp.message_frames import MessageFrames
 from leveret.broker.protocols.stomp.stomp_session import StompSession
 from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.sessions.interceptors import message_to_send
 from leveret.broker.sessions.session_consumer import SessionConsumer
 from leveret.broker.sessions.unacked_record import Unacked
-from leveret.storage.messages.message import Entry
+from leveret.storage.messages.message import Entry, Message
 
 _WRITER: Final = BytesWriter()
 """Emptied at the beginning of each `StompConsumer.deliver`."""
@@ -60,8 +61,13 @@ class StompConsumer(SessionConsumer):
         records = None if self.no_ack else session.unacked.records
         queue = self.queue
         now_ms = self._turns.now_ms
+        intercepts = session.intercepts_outgoing
         for entry in entries:
-            frames.write(writer, entry.message, tag, entry.redelivered)
+            message: Message | None = entry.message
+            if intercepts:
+                message = message_to_send(session, queue.name, entry.message)
+            if message is not None:
+                frames.write(writer, message, tag, entry.redelivered)
             if records is not None:
                 records[tag] = Unacked(entry, queue, self, now_ms)
             tag += 1

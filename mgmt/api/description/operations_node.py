@@ -48,7 +48,9 @@ NODE = (
     ),
     _node.shows("/cluster-name", record({"name": TEXT})),
     _node.puts("/cluster-name", bodies.CLUSTER_NAME),
-    _node.gets("/extensions", list_of(record({"javascript": NAME}))),
+    _node.gets(
+        "/extensions", list_of(record({"javascript": NAME}, {"plugin": NAME, "page": NAME}))
+    ),
     _node.gets("/feature-flags", list_of(ref("FeatureFlag"))),
     _node.puts("/feature-flags/{name}/enable", bodies.NOTHING),
     _node.gets("/deprecated-features", list_of(ANYTHING)),

@@ -23,6 +23,7 @@ from leveret.broker.amqp.field_table import Table, encode_short_string
 from leveret.broker.amqp.frames import FRAME_END_BYTE, FRAME_OVERHEAD_BYTES
 from leveret.broker.protocols.amqp091.channel.channel import Channel
 from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.sessions.interceptors import message_to_send
 from leveret.broker.sessions.session_consumer import SessionConsumer
 from leveret.broker.sessions.unacked_record import Unacked
 from leveret.storage.messages.message import Address, Entry, Message
@@ -74,8 +75,17 @@ class FrameConsumer(SessionConsumer):
         if body_bytes_max < 0 or body_bytes_max > COPIED_BYTES_MAX:
             body_bytes_max = COPIED_BYTES_MAX
         address, frames = self._address, self._frames
+        intercepts = channel.intercepts_outgoing
         for entry in entries:
             message = entry.message
+            if intercepts:
+                changed = message_to_send(channel, queue.name, message)
+                if changed is None:
+                    if records is not None:
+                        records[tag] = Unacked(entry, queue, self, now_ms)
+                    tag += 1
+                    continue
+                message = changed
             body = message.body
             size: i64 = len(body)
             if size > body_bytes_max:
