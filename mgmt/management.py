@@ -15,7 +15,7 @@ import aiofiles
 from leveret.broker.config import Listener, SettingError
 from leveret.broker.config.tls_settings import TlsListenerOptions
 from leveret.broker.declarations.requester import Requester
-from leveret.broker.net.client_listeners import TLS_SUFFIX
+from leveret.broker.net.client_listeners import is_over_tls
 from leveret.broker.net.tls import context_of
 from leveret.broker.net.tls_session import ServerContext
 from leveret.broker.node.broker import Broker
@@ -60,7 +60,7 @@ class Management:
         links = [] if node.cluster is None else node.cluster.links.listening_on
         node.listeners = [*(("clustering", one) for one in links), *clients, *self._listeners]
         for protocol in dict(clients):
-            if protocol.endswith(TLS_SUFFIX):
+            if is_over_tls(protocol):
                 self._note_certificates(protocol, node.config.tls.options)
 
     async def _load_definitions(self, broker: Broker, path: Path) -> None:

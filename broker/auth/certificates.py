@@ -69,10 +69,13 @@ class CertificateLogin(NamedTuple):
     san_index: int = 0
 
 
-def name_from_session(session: Any, settings: TlsSettings) -> str:
+def name_from_session(
+    session: Any, settings: TlsSettings, login: CertificateLogin | None = None
+) -> str:
     """The user name in the client certificate of a TLS session. Raises CertificateRefused.
 
-    session: an `SSLObject`; None for a connection without TLS.
+    session: an `SSLObject`; None for a connection without TLS. login: the part of the certificate;
+    None for the one that `ssl_cert_login_from` names.
     """
     if session is None:
         raise CertificateRefused("not a TLS-enabled connection")
@@ -83,7 +86,9 @@ def name_from_session(session: Any, settings: TlsSettings) -> str:
     der = session.getpeercert(binary_form=True)
     if not der:
         raise CertificateRefused("the client has not sent a certificate")
-    login = CertificateLogin(settings.login_from, settings.login_san_type, settings.login_san_index)
+    login = login or CertificateLogin(
+        settings.login_from, settings.login_san_type, settings.login_san_index
+    )
     name = peer_name(der, login)
     if name is None:
         raise CertificateRefused(f"the client's certificate has no user name: {login}")

@@ -97,7 +97,27 @@ class MqttSettings:
         BOOLEAN,
         False,
         "Whether clients over TLS log in with the name in their certificate "
-        "(`ssl_cert_login_from`) if they send no user name.",
+        "(`ssl_cert_login_from`) if they send neither a user name nor a password.",
+    )
+    ssl_cert_client_id_from: str = setting(
+        "mqtt.ssl_cert_client_id_from",
+        one_of("", "distinguished_name", "subject_alternative_name"),
+        "",
+        "The part of a client certificate that has to be the client's identifier. A client without "
+        "it may have any identifier.",
+        default_text="none",
+    )
+    ssl_cert_login_san_type: str = setting(
+        "mqtt.ssl_cert_login_san_type",
+        one_of("dns", "ip", "email", "uri", "other_name"),
+        "dns",
+        "The type of that subject alternative name.",
+    )
+    ssl_cert_login_san_index: int = setting(
+        "mqtt.ssl_cert_login_san_index",
+        whole_number(),
+        0,
+        "The index of that name among those of its type, from 0.",
     )
     prefetch: int = setting(
         "mqtt.prefetch",

@@ -44,9 +44,8 @@ OTHER_KEYS = """
     management.ssl.max_connections management.tcp.max_connections management.test_config
     metadata_store.khepri.snapshot_interval
     mqtt.disconnect_on_unauthorized mqtt.max_connections
-    mqtt.ssl_cert_client_id_from
     mqtt.retained_message_store.max_messages mqtt.retained_message_store.max_size_bytes
-    mqtt.ssl_cert_login_san_index mqtt.ssl_cert_login_san_type node_tags.$tag
+    node_tags.$tag
     quorum_queue.member_placement_tag stomp.max_connections
     prevent_startup_if_node_was_reset prometheus.ssl.max_connections
     prometheus.tcp.max_connections queue_types.classic.enabled queue_types.quorum.enabled

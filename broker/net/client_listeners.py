@@ -16,12 +16,26 @@ from leveret.broker.net.tls import CertificateWatcher, context_of
 from leveret.broker.net.tls_session import ServerContext
 
 TLS_SUFFIX = "/ssl"
+WEB_PREFIX, WEB_TLS_PREFIX = "http/", "https/"
+"""RabbitMQ's names of what is served over WebSockets begin with one of them."""
+
+
+def over_tls(protocol: str) -> str:
+    """RabbitMQ's name of a protocol over TLS."""
+    if protocol.startswith(WEB_PREFIX):
+        return WEB_TLS_PREFIX + protocol.removeprefix(WEB_PREFIX)
+    return f"{protocol}{TLS_SUFFIX}"
+
+
+def is_over_tls(protocol: str) -> bool:
+    """Whether a name is that of a protocol over TLS."""
+    return protocol.startswith(WEB_TLS_PREFIX) or protocol.endswith(TLS_SUFFIX)
 
 
 class ServedProtocol(NamedTuple):
     """A protocol that clients speak with a node.
 
-    name: RabbitMQ's, such as `amqp`; with TLS it has TLS_SUFFIX. plain, tls: the addresses.
+    name: RabbitMQ's, such as `amqp`. plain, tls: the addresses.
     plain_setting, tls_setting: the settings that give them, as attributes below `Config`.
     make_connection: makes the protocol of an accepted client, in the sense of asyncio.
     """
@@ -53,7 +67,7 @@ class ClientListeners:
         for listener in protocol.plain:
             self._open_one(protocol, protocol.name, protocol.plain_setting, listener, None)
         for listener in protocol.tls:
-            name = protocol.name + TLS_SUFFIX
+            name = over_tls(protocol.name)
             self._open_one(protocol, name, protocol.tls_setting, listener, self._tls_context())
         self._protocols.append(protocol)
 
@@ -84,7 +98,7 @@ class ClientListeners:
         for protocol in [one for one in self._protocols if one.name == name]:
             self._protocols.remove(protocol)
             ports |= {listener.port for listener in (*protocol.plain, *protocol.tls)}
-        for each in (name, name + TLS_SUFFIX):
+        for each in (name, over_tls(name)):
             for acceptor in self._acceptors.pop(each, ()):
                 acceptor.close()
                 ports.add(acceptor.port)
@@ -96,7 +110,7 @@ class ClientListeners:
             return
         self._is_suspended = True
         self._protocols = [
-            one._replace(plain=self.of(one.name), tls=self.of(one.name + TLS_SUFFIX))
+            one._replace(plain=self.of(one.name), tls=self.of(over_tls(one.name)))
             for one in self._protocols
         ]
         self.close()
@@ -132,5 +146,5 @@ class ClientListeners:
 
     @property
     def addresses(self) -> list[tuple[str, Listener]]:
-        """Each protocol with each of its addresses. The name of one with TLS has TLS_SUFFIX."""
+        """Each protocol with each of its addresses; one over TLS has a name of its own."""
         return [(name, listener) for name in self._acceptors for listener in self.of(name)]

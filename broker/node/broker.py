@@ -24,7 +24,7 @@ from leveret.broker.declarations.values import Declaration, PutExchange, PutQueu
 from leveret.broker.events.alarm_events import AlarmEvents
 from leveret.broker.events.events import Events
 from leveret.broker.moving.moving import Moving
-from leveret.broker.net.client_listeners import TLS_SUFFIX, ClientListeners
+from leveret.broker.net.client_listeners import ClientListeners, over_tls
 from leveret.broker.net.tls import CertificateWatcher
 from leveret.broker.node.initial_declarations import initial_declarations, put_new_cluster_id
 from leveret.broker.node.running_plugins import RunningPlugins
@@ -351,7 +351,7 @@ class Broker:
             (STREAM, config.stream, services.client_addresses),
             (MQTT, config.mqtt, services.mqtt_addresses),
         ):
-            plain, tls = self.listeners.of(protocol), self.listeners.of(protocol + TLS_SUFFIX)
+            plain, tls = self.listeners.of(protocol), self.listeners.of(over_tls(protocol))
             addresses.set_own(own_address(settings, config.node_name, plain, tls))
 
     @property

@@ -44,9 +44,9 @@ GIVE_BACK_SECONDS = 10
 LISTENERS = {
     "amqp": "AMQP", "amqp/ssl": "AMQP with TLS", "clustering": "links of other nodes",
     "mqtt": "MQTT", "mqtt/ssl": "MQTT with TLS", "stomp": "STOMP", "stomp/ssl": "STOMP with TLS",
-    "http/web-mqtt": "MQTT over WebSockets", "http/web-mqtt/ssl": "MQTT over WebSockets with TLS",
+    "http/web-mqtt": "MQTT over WebSockets", "https/web-mqtt": "MQTT over WebSockets with TLS",
     "http/web-stomp": "STOMP over WebSockets",
-    "http/web-stomp/ssl": "STOMP over WebSockets with TLS",
+    "https/web-stomp": "STOMP over WebSockets with TLS",
     "stream": "the stream protocol", "stream/ssl": "the stream protocol with TLS",
 }  # fmt: skip
 WILDCARDS = (None, "0.0.0.0", "::")

@@ -352,6 +352,8 @@ _PURPOSES = {
     "stream": "stream",
     "http/web-mqtt": "MQTT over WebSockets",
     "http/web-stomp": "STOMP over WebSockets",
+    "https/web-mqtt": "MQTT over WebSockets and TLS",
+    "https/web-stomp": "STOMP over WebSockets and TLS",
     "stream/ssl": "stream over TLS",
 }
 

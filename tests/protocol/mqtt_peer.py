@@ -60,9 +60,9 @@ def publish(topic, payload=b"", qos=0, packet_id=1, retain=False, properties=Non
 class MqttPeer:
     """One client."""
 
-    def __init__(self, node):
+    def __init__(self, node, tls=None):
         self.node = node
-        self.socket = Socket(next(node.ports))
+        self.socket = Socket(next(node.ports), tls)
         self.connection = node.protocol.make_connection()
         self.connection.connection_made(self.socket)
         self.level = 4
@@ -190,8 +190,10 @@ class MqttPeer:
 class MqttNode(MemoryNode):
     """A broker in memory that clients of MQTT connect to."""
 
-    def __init__(self, clock=None, **settings):
-        super().__init__(clock, mqtt=MqttSettings(**settings), compat="4.0")
+    def __init__(self, clock=None, *, is_lone=False, config=NONE, **settings):
+        """config: other settings than those of MQTT, as in `Config`."""
+        mqtt = MqttSettings(**settings)
+        super().__init__(clock, is_lone=is_lone, mqtt=mqtt, compat="4.0", **config)
 
     async def __aenter__(self):
         await super().__aenter__()
@@ -199,5 +201,10 @@ class MqttNode(MemoryNode):
         self.protocol = mqtt_protocol(self.broker.services, self.broker.connections)
         return self
 
-    def connect(self):
-        return MqttPeer(self)
+    def connect(self, tls=None):
+        """A client. tls: its TLS session."""
+        return MqttPeer(self, tls)
+
+    def declare(self, *declarations):
+        for declaration in declarations:
+            self.broker.services.declarations.submit(declaration).result()

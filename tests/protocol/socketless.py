@@ -29,12 +29,15 @@ class Socket:
 
     unsent_bytes = 0
 
-    def __init__(self, peer_port=5672):
+    def __init__(self, peer_port=5672, tls=None):
         self.written, self.is_read, self.is_closed = bytearray(), True, False
-        self._addresses = {"peername": ("127.0.0.1", peer_port), "sockname": ("127.0.0.1", 5672)}
+        self._facts = {
+            "peername": ("127.0.0.1", peer_port), "sockname": ("127.0.0.1", 5672),
+            "ssl_object": tls,
+        }  # fmt: skip
 
     def get_extra_info(self, name):
-        return self._addresses.get(name)
+        return self._facts.get(name)
 
     def get_write_buffer_size(self):
         return self.unsent_bytes

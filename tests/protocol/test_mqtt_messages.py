@@ -144,3 +144,35 @@ async def test_very_many_filters_in_one_packet(node):
     assert [one.topic for one in await again.delivered() if one.payload == b"after"] == [
         "many/1999"
     ]
+
+
+async def test_the_queues_of_a_session_that_stays_may_be_quorum_queues():
+    async with MqttNode(is_lone=True, durable_queue_type="quorum") as node:
+        client = await node.connect().connected("client", clean=False)
+        assert await client.subscribe("a", qos=1) == [1]
+        assert await client.subscribe("b", qos=0) == [0]
+        queues = client.connection.vhost.queues
+        kinds = [queues[f"mqtt-subscription-clientqos{qos}"].kind.name for qos in (1, 0)]
+        assert kinds == ["quorum", "classic"]
+        publisher = await node.connect().connected("publisher")
+        publisher.publish("a", b"one", qos=1)
+        publisher.publish("a", b"two", qos=1)
+        assert await publisher.acked() == [1, 1]
+        first, _ = await client.delivered()
+        client.ack(first.packet_id)
+        await client.packets()
+        client.lose()
+        again = node.connect()
+        assert await again.connect("client", clean=False) == (0, True)
+        assert await again.delivered() == [Delivery("a", b"two", 1, 1, is_repeated=True)]
+
+
+async def test_the_namespaces_of_sparkplug_keep_their_dot():
+    async with MqttNode(sparkplug=True) as node:
+        client = await node.connect().connected()
+        await client.subscribe("spBv1.0/plant/#", "other/#", qos=1)
+        for topic in ("spBv1.0/plant/NDATA/x", "other/a.b"):
+            client.publish(topic, qos=1)
+        assert [one.topic for one in await client.delivered()] == [
+            "spBv1.0/plant/NDATA/x", "other/a/b"
+        ]  # fmt: skip

@@ -24,7 +24,14 @@ from leveret.broker.protocols.ending import Ending
 from leveret.broker.protocols.mqtt import codes, packets
 from leveret.broker.protocols.mqtt.incoming import MqttInput
 from leveret.broker.protocols.mqtt.keep_alives import KeepAlives, allowed_ms
-from leveret.broker.protocols.mqtt.login import PROTOCOL, LoggedIn, Refused, check_connect, log_in
+from leveret.broker.protocols.mqtt.login import (
+    PROTOCOL,
+    LoggedIn,
+    Refused,
+    check_certificate,
+    check_connect,
+    log_in,
+)
 from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
 from leveret.broker.protocols.mqtt.names import queue_names, will_queue
 from leveret.broker.protocols.mqtt.output import MqttOutput
@@ -170,6 +177,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         assigned = "" if packet.client_id else secrets.token_urlsafe(16)
         try:
             check_connect(packet, self.services.config.mqtt)
+            check_certificate(self, packet.client_id)
             logged_in = await log_in(self, packet)
         except Refused as refused:
             self._refuse(refused.code, str(refused))

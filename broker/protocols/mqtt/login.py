@@ -1,9 +1,12 @@
 """CONNECT: who the client is, which virtual host it uses, and what it is told if it is refused.
 
 The virtual host is the one in the user name (`vhost:user`), else that of the port in the global
-parameter `mqtt_port_to_vhost_mapping`, else `mqtt.vhost`. A client with a certificate
-(`mqtt.ssl_cert_login`) logs in without a user name; its virtual host is the one of the global
-parameter `mqtt_default_vhosts`, by the name in the certificate, or is found as above.
+parameter `mqtt_port_to_vhost_mapping`, else `mqtt.vhost`. For a client with a certificate the
+global parameter `mqtt_default_vhosts` is looked up first, by the name in the certificate, then that
+of the port; where one of them has a virtual host, the user name is taken as a whole. With
+`mqtt.ssl_cert_login` a client that names no user logs in with the name in its certificate.
+
+Source: RabbitMQ's `rabbit_mqtt_processor` (`creds`, `get_vhost`).
 """
 
 import logging
@@ -11,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.auth.certificates import CertificateRefused, name_from_session
+from leveret.broker.auth.certificates import CertificateLogin, CertificateRefused, name_from_session
 from leveret.broker.auth.identity import Identity, LoginAttempt
 from leveret.broker.config.mqtt_settings import MqttSettings
 from leveret.broker.events.connection_events import login_failed, login_succeeded
@@ -47,7 +50,7 @@ class LoggedIn(NamedTuple):
 
 
 class Credentials(NamedTuple):
-    """What a client logs in with. vhost: empty if the user name has none."""
+    """What a client logs in with, and the virtual host that it opens."""
 
     vhost: str
     name: str
@@ -65,11 +68,31 @@ def check_connect(packet: Connect, settings: MqttSettings) -> None:
         raise Refused(codes.QOS_NOT_SUPPORTED, "the will has QoS 2")
 
 
+def check_certificate(connection: ClientConnection, client_id: str) -> None:
+    """Raise Refused if the client's certificate has another client identifier."""
+    settings, tls = connection.services.config.mqtt, connection.services.config.tls
+    source = settings.ssl_cert_client_id_from
+    if not source or connection.tls is None:
+        return
+    login = CertificateLogin(
+        source, settings.ssl_cert_login_san_type, settings.ssl_cert_login_san_index
+    )
+    try:
+        name = name_from_session(connection.tls, tls, login)
+    except CertificateRefused:
+        return
+    if name != client_id:
+        raise Refused(
+            codes.INVALID_CLIENT_ID, f"its certificate has the client identifier '{name}'"
+        )
+
+
 async def log_in(connection: ClientConnection, packet: Connect) -> LoggedIn:
     """Log the client in. Raises Refused."""
     services = connection.services
     settings = services.config.mqtt
-    credentials = _credentials(connection, packet, settings)
+    certificate = _certificate_name(connection)
+    credentials = _credentials(connection, packet, settings, certificate)
     attempt = LoginAttempt(
         credentials.name, credentials.password, connection.peer_host, connection.name, PROTOCOL
     )
@@ -79,7 +102,7 @@ async def log_in(connection: ClientConnection, packet: Connect) -> LoggedIn:
         login_failed(connection, credentials.name, problem)
         raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, problem)
     login_succeeded(connection, user.name)
-    name = credentials.vhost or _vhost_of_port(services, connection.own_port) or settings.vhost
+    name = credentials.vhost
     vhost = services.vhosts.get(name)
     if vhost is None:
         raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, f"vhost '{name}' does not exist")
@@ -98,31 +121,41 @@ async def log_in(connection: ClientConnection, packet: Connect) -> LoggedIn:
     return LoggedIn(user, vhost)
 
 
+def _certificate_name(connection: ClientConnection) -> str | None:
+    """The user name in the client's certificate; None if there is none."""
+    if connection.tls is None:
+        return None
+    try:
+        return name_from_session(connection.tls, connection.services.config.tls)
+    except CertificateRefused as refused:
+        logger.debug("%s: %s", connection.name, refused)
+        return None
+
+
 def _credentials(
-    connection: ClientConnection, packet: Connect, settings: MqttSettings
+    connection: ClientConnection, packet: Connect, settings: MqttSettings, certificate: str | None
 ) -> Credentials:
     """What the client logs in with. Raises Refused."""
-    services = connection.services
-    if settings.ssl_cert_login and connection.tls is not None and packet.user is None:
-        try:
-            name = name_from_session(connection.tls, services.config.tls)
-        except CertificateRefused as refused:
-            raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, str(refused)) from None
-        return Credentials(_mapped(services, CERTIFICATE_MAPPING, name), name, None)
-    if packet.user is None and packet.password is None:
-        if not settings.allow_anonymous:
+    user, password = packet.user, packet.password
+    if user is None and password is None:
+        if settings.ssl_cert_login and certificate is not None:
+            user = certificate
+        elif settings.allow_anonymous:
+            user, password = settings.default_user, settings.default_pass
+        else:
             raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, "anonymous clients are not allowed")
-        return Credentials("", settings.default_user, settings.default_pass)
-    if packet.password is None or packet.user is None:
+    elif user is None or not password:
         raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, "there is no password, or no user name")
-    vhost, colon, name = packet.user.rpartition(":")
-    if not colon:
-        return Credentials("", packet.user, packet.password)
-    return Credentials(vhost, name, packet.password)
-
-
-def _vhost_of_port(services: Services, port: int) -> str:
-    return _mapped(services, PORT_MAPPING, str(port))
+    services, port = connection.services, str(connection.own_port)
+    if certificate is not None:
+        vhost = _mapped(services, CERTIFICATE_MAPPING, certificate)
+        vhost = vhost or _mapped(services, PORT_MAPPING, port)
+        if vhost:
+            return Credentials(vhost, user, password)
+    vhost, colon, name = user.rpartition(":")
+    if colon:
+        return Credentials(vhost, name, password)
+    return Credentials(_mapped(services, PORT_MAPPING, port) or settings.vhost, user, password)
 
 
 def _mapped(services: Services, parameter: str, key: str) -> str:
