@@ -193,6 +193,14 @@ class Config:
         False,
         "Whether a quorum queue may be declared again without its type, or as a classic queue.",
     )
+    takes_over_exclusive_queues: bool = setting(
+        "exclusive_queue_takeover",
+        BOOLEAN,
+        False,
+        "Whether a client that declares an exclusive queue of another connection of its user gets "
+        "it if the machine of that connection acknowledges nothing for a second. Otherwise it gets "
+        "405, as from RabbitMQ, until the heartbeats of the old connection time out.",
+    )
     channel_operation_timeout_ms: int = setting(
         "channel_operation_timeout",
         MILLISECONDS,

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from leveret.broker.net.peer_answers import is_unanswered
 from leveret.broker.net.progress_watch import PROGRESS_MS_MAX
 from leveret.broker.net.socket_output import SocketOutput
 from leveret.broker.runtime.clock import Clock, Timer
@@ -105,6 +106,10 @@ class Ending:
     def drop_stuck_peer(self) -> None:
         """Abort the connection: its client does not read what is sent to it."""
         self.give_up(f"the client has read nothing for {PROGRESS_MS_MAX // 1000} s")
+
+    def is_peer_silent(self, since_ms: int) -> bool:
+        """Whether the client's machine has acknowledged no sent data for so many milliseconds."""
+        return self._transport is not None and is_unanswered(self._transport, since_ms)
 
     def give_up(self, why: str) -> None:
         """Abort the connection, and log the reason."""

@@ -11,7 +11,7 @@ import logging
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from mypy_extensions import mypyc_attr
 
@@ -35,12 +35,17 @@ from leveret.broker.protocols.tuning import Tuning
 from leveret.broker.queues.contract.status import PublisherFigures, SubscriptionFigures
 from leveret.broker.runtime.clock import Timer
 from leveret.broker.runtime.heartbeat import Heartbeat
+from leveret.broker.runtime.pending import Answer
 from leveret.broker.services.services import Services
 from leveret.broker.sessions.served_connection import ServedConnection
 from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.session_connection import SessionConnection
 from leveret.broker.sessions.status import ConnectionStatus
 from leveret.broker.vhost.virtual_host import VirtualHost
+
+PROBE_MS: Final = 1000
+"""How long a client's machine may take to acknowledge what was sent, when another connection wants
+its exclusive queue."""
 
 logger = logging.getLogger("leveret.connection")
 
@@ -245,6 +250,26 @@ class SocketConnection(SessionConnection):
     def peer_is_silent(self) -> None:
         """The client sent nothing for the heartbeat timeout."""
         self.ending.drop_silent_peer(self.tuning.heartbeat_s)
+
+    def end_if_gone(self, user: str, answer: Answer[bool]) -> None:
+        """End if this user's client is gone (services/absent_owners.py): send it something, and
+        see a second later whether its machine has acknowledged it.
+        """
+        if not self.is_open or self.user.name != user:
+            answer.give(False)
+            return
+        self.send_heartbeat()
+        self.output.flush()
+        self.services.clock.call_later_ms(PROBE_MS, partial(self._end_if_silent, answer))
+
+    def _end_if_silent(self, answer: Answer[bool]) -> None:
+        is_gone = not self.is_open or self.ending.is_peer_silent(PROBE_MS)
+        if is_gone and self.is_open:
+            self.ending.give_up(
+                f"its machine acknowledges nothing for {PROBE_MS} ms, and another connection of "
+                f"user '{self.user.name}' declares its exclusive queue"
+            )
+        answer.give(is_gone)
 
     # For the broker and management
 

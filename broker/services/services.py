@@ -27,6 +27,7 @@ from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.counts import NodeCounts
 from leveret.broker.runtime.message_numbers import MessageNumbers
 from leveret.broker.runtime.turns import Turns
+from leveret.broker.services.absent_owners import AbsentOwners
 from leveret.broker.services.client_addresses import ClientAddresses
 from leveret.broker.services.client_ids import ClientIds
 from leveret.broker.vhost.direct_replies import Replies
@@ -54,6 +55,7 @@ class Services:
     declaration_writer: what writes and applies them.
     replies: the channels that consume from amq.rabbitmq.reply-to.
     retained: the retained messages of MQTT. client_ids: its connected clients.
+    absent_owners: ends connections that own exclusive queues and whose clients are gone.
     audit: told of changes, with their requester.
     open_counts: of connections and channels, for limits.
     client_addresses: of the nodes, for clients of streams. mqtt_addresses: for those of MQTT.
@@ -91,6 +93,7 @@ class Services:
     replies: Replies = field(init=False)
     retained: RetainedMessages = field(init=False)
     client_ids: ClientIds = field(init=False)
+    absent_owners: AbsentOwners = field(default_factory=AbsentOwners)
     observer: Observer | None = None
     holds_confirms: bool = False
     serves_amqp10: bool = field(init=False)

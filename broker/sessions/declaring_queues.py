@@ -66,6 +66,8 @@ async def declare_queue(
     if is_sharded(session, name):
         # Any shard would do for the answer; the plugin takes the first, too.
         name = shard_name(name, session.services.config.node_name, 0)
+    if session.services.config.takes_over_exclusive_queues:
+        await _end_absent_owner(session, name)
     if properties is None:
         queue, synced = find_queue(session, expand_queue_name(session, name)), given(None)
     else:
@@ -76,6 +78,19 @@ async def declare_queue(
     session.services.counts.queues_declared += 1
     session.last_queue = queue.name
     return DeclaredQueue(queue.name, length.ready_count, length.consumer_count, synced)
+
+
+async def _end_absent_owner(session: Session, name: str) -> None:
+    """Delete an exclusive queue whose owner, of the same user, is gone."""
+    queue = session.vhost.queues.get(name)
+    owner = None if queue is None else queue.owner_connection
+    if queue is None or owner is None or owner is session.connection:
+        return
+    connection = session.connection
+    if await session.services.absent_owners.end_if_gone(owner, connection.user.name):
+        deleted: Answer[None] = Answer()
+        session.vhost.delete_queue(queue, connection.requester, deleted)
+        await deleted
 
 
 async def _declare_reply_queue(session: Session, name: str) -> DeclaredQueue:

@@ -76,6 +76,7 @@ from leveret.cluster.replicated_queues.client.own_node import OwnNode
 from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
 from leveret.cluster.retained import retained_copies
 from leveret.cluster.retained.retained_copies import RetainedCopies
+from leveret.cluster.rpc.absent_owners import AbsentOwnersElsewhere
 from leveret.cluster.rpc.direct_replies import RemoteReplies
 from leveret.cluster.rpc.rpc import Rpc
 from leveret.cluster.startup import next_start
@@ -223,6 +224,8 @@ class ClusterNode(LogListener):
         LimitedCounts(links, services)
         RetainedCopies(links, services.retained, self._clock)
         ClientsElsewhere(links, services.client_ids, self._clock, services.turns)
+        owners = services.registry.exclusive_owners
+        AbsentOwnersElsewhere(self.rpc, services.absent_owners, owners)
         self._queues = RemoteQueues(
             self.name, services, links, self._config.cluster,
             not_to_choose=lambda: self.states.under_maintenance, incarnation=links.incarnation,
