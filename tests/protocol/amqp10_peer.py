@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from leveret.broker.amqp10.sections import Amqp10Message, data_section, encode_message, read_message
 from leveret.broker.amqp10.values import Value
+from leveret.broker.auth.backends.internal import InternalBackend
+from leveret.broker.auth.identity import Identity
+from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.protocols.amqp10.login import HEADER, SASL_HEADER
 from leveret.broker.protocols.amqp10.performatives import (
     RECEIVER,
@@ -28,6 +31,8 @@ from leveret.broker.protocols.amqp10.performatives import (
     frame_of,
     read_performative,
 )
+from leveret.broker.sessions.declaring_queues import QueueProperties
+from leveret.broker.sessions.direct import DirectConnection
 from tests.protocol.socketless import MemoryNode, Socket
 
 
@@ -193,3 +198,13 @@ class Amqp10Node(MemoryNode):
         """A client with an open session."""
         peer = await self.connect().open(**limits)
         return await peer.begin()
+
+    async def declare(self, name, **arguments):
+        """Declare a durable queue. arguments: texts, without `x-` and with `_` for each `-`."""
+        services = self.broker.services
+        backend = InternalBackend(services.users, services.permissions)
+        guest = Identity("guest", ("administrator",), authorization=backend)
+        table = {f"x-{key.replace('_', '-')}": ("S", value) for key, value in arguments.items()}
+        vhost = services.vhosts["/"]
+        with DirectConnection(services, guest, vhost, "127.0.0.1", THE_NODE) as connection:
+            await connection.declare_queue(name, QueueProperties(table, durable=True))

@@ -7,7 +7,7 @@ raise SessionEnds and ChannelFault.
 from typing import Final
 
 from leveret.broker.amqp.errors import ChannelFault, not_found
-from leveret.broker.amqp.field_table import Field, Table
+from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp10.values import Value
 from leveret.broker.protocols.amqp10.addresses import (
     DEFAULT_EXCHANGE,
@@ -40,6 +40,7 @@ from leveret.broker.protocols.amqp10.performatives import (
     Source,
     Target,
 )
+from leveret.broker.protocols.amqp10.source_filters import read_filters
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource
 from leveret.broker.sessions import consuming, declaring_bindings, declaring_queues
@@ -50,10 +51,6 @@ from leveret.broker.sessions.declaring_queues import QueueProperties
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 _PAIRED: Final = "paired"
 _PRIORITY: Final = "rabbitmq:priority"
-_OFFSET: Final = "rabbitmq:stream-offset-spec"
-_FILTER: Final = "rabbitmq:stream-filter"
-_MATCH_UNFILTERED: Final = "rabbitmq:stream-match-unfiltered"
-_TAKEN_FILTERS: Final = (_OFFSET, _FILTER, _MATCH_UNFILTERED)
 
 
 async def attach(session: Amqp10Session, request: Attach) -> None:
@@ -161,12 +158,21 @@ async def _attach_outgoing(session: Amqp10Session, request: Attach) -> None:
         queue_name = await _bind_new_queue(session, address, bool(source.durable))
     is_settled = request.snd_settle_mode == SETTLED
     handle, tag = request.handle, _tag(session, request)
+    kind = session.vhost.queues[queue_name].kind if queue_name in session.vhost.queues else None
+    clock = session.services.clock
+    filters = read_filters(
+        source.filter, is_stream=kind is not None and not kind.removes_messages,
+        now_ms=lambda: int(clock.wall_time_s() * 1000),
+    )  # fmt: skip
 
     def make(queue: QueueClient, properties: ConsumerProperties) -> OutgoingLink:
-        return OutgoingLink(
+        link = OutgoingLink(
             session, session, queue, properties.tag, handle, is_settled,
             is_settled and queue.kind.removes_messages, properties.arguments,
         )  # fmt: skip
+        link.message_filter = filters.message_filter
+        link.wants_entries = True
+        return link
 
     def tell(_tag: str) -> None:
         session.outgoing[handle] = session.consumers[tag]
@@ -176,16 +182,16 @@ async def _attach_outgoing(session: Amqp10Session, request: Attach) -> None:
                 snd_settle_mode=SETTLED if is_settled else UNSETTLED,
                 rcv_settle_mode=request.rcv_settle_mode,
                 source=source._replace(
-                    filter=_taken(source.filter), default_outcome=Released(),
+                    filter=filters.taken, default_outcome=Released(),
                     outcomes=list(OUTCOME_NAMES),
                 ),
                 initial_delivery_count=0,
             )
         )  # fmt: skip
 
-    kind = session.vhost.queues[queue_name].kind if queue_name in session.vhost.queues else None
     no_ack = is_settled and kind is not None and kind.removes_messages
-    properties = ConsumerProperties(tag, _arguments(request), no_ack=no_ack)
+    arguments = {**_arguments(request), **filters.arguments}
+    properties = ConsumerProperties(tag, arguments, no_ack=no_ack)
     await consuming.consume(session, queue_name, properties, make=make, tell=tell)
 
 
@@ -212,41 +218,12 @@ def _tag(session: Amqp10Session, request: Attach) -> str:
 
 
 def _arguments(request: Attach) -> Table:
-    """The consumer's arguments: its priority, and where it begins to read a stream."""
+    """The consumer's arguments in the properties of its link: its priority."""
     arguments: Table = {}
     for key, value in _pairs(request.properties):
         if key == _PRIORITY and value.kind in {"int", "byte", "short", "long"}:
             arguments["x-priority"] = ("I", value.value)
-    for key, value in _pairs(None if request.source is None else request.source.filter):
-        content = value.value[1] if value.kind == "described" else value
-        field = _field_of(key, content)
-        if field is not None:
-            arguments[_ARGUMENTS[key]] = field
     return arguments
-
-
-def _field_of(key: str, value: Value) -> Field | None:
-    """The argument of a filter; None if it is unknown, or its value has another type."""
-    if key == _OFFSET:
-        if value.kind == "timestamp":
-            return ("T", max(0, value.value) // 1000)
-        if value.kind == "string":
-            return ("S", value.value)
-        return ("l", value.value) if isinstance(value.value, int) else None
-    if key == _FILTER:
-        if value.kind == "string":
-            return ("S", value.value)
-        if value.kind in {"list", "array"}:
-            return ("A", [("S", one.value) for one in value.value if one.kind == "string"])
-    if key == _MATCH_UNFILTERED and value.kind == "boolean":
-        return ("t", value.value)
-    return None
-
-
-def _taken(filters: Value | None) -> Value | None:
-    """The filters that are in force, as the answer to the client names them."""
-    kept = [pair for pair in (filters.value if filters else ()) if pair[0].value in _TAKEN_FILTERS]
-    return Value("map", kept) if kept else None
 
 
 def _pairs(value: Value | None) -> list[tuple[str, Value]]:
@@ -286,9 +263,3 @@ def _attach_management(session: Amqp10Session, request: Attach) -> None:
     else:
         pair.handle = request.handle
         session.send(answer._replace(initial_delivery_count=0))
-
-
-_ARGUMENTS: Final = {
-    _OFFSET: "x-stream-offset", _FILTER: "x-stream-filter",
-    _MATCH_UNFILTERED: "x-stream-match-unfiltered",
-}  # fmt: skip

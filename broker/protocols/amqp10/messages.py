@@ -38,6 +38,7 @@ from leveret.broker.amqp10.sections import (
     encode_message,
     read_message,
 )
+from leveret.broker.amqp10.stored_entries import ENTRY_FORM
 from leveret.broker.amqp10.values import (
     Value,
     decode,
@@ -150,8 +151,8 @@ _SECTION_CODES: Final = {
 class Delivered:
     """The parts of deliveries that messages with one header and one address have in common."""
 
-    __slots__ = ("_delivery_count", "_durable", "_priority", "_sections", "_ttl", "address",
-                 "data_sizes", "footer", "header", "is_encoded")  # fmt: skip
+    __slots__ = ("_delivery_count", "_durable", "_priority", "_sections", "_ttl", "_whole",
+                 "address", "data_sizes", "footer", "header", "is_encoded")  # fmt: skip
 
     def __init__(self, header: ContentHeader, address: Address) -> None:
         self.header = header
@@ -170,8 +171,11 @@ class Delivered:
         self.footer = b""
         self.data_sizes: list[int] = []
         form = header.form
+        self._whole = b""
         if form is not None and form.protocol == FORM:
             self._sections = self._of_form(form, address)
+        elif form is not None and form.protocol == ENTRY_FORM:
+            self._sections, self._whole = b"", form.data
         else:
             self._sections = self._converted(header, address)
 
@@ -210,6 +214,8 @@ class Delivered:
 
     def payload(self, body: bytes, redelivered: bool) -> bytes:
         """The sections of a message with this body."""
+        if self._whole:
+            return self._whole
         header = encode_described(
             _HEADER,
             encode_list(

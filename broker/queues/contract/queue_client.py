@@ -28,6 +28,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from mypy_extensions import mypyc_attr
 
 from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp10.filters.message_filter import MessageFilter
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
@@ -66,12 +67,13 @@ class Consumer:
     (x-cancel-on-ha-failover).
     start: where it begins to read a log when it subscribes. Other kinds of queues ignore it.
     timeout_ms: how long it may hold a message; None for the queue's timeout.
-    wanted: the messages of a stream that it wants.
+    wanted: the chunks of a stream that it wants. message_filter: the messages in them that it
+    wants; None for all. wants_entries: messages of streams have their stored form (`ENTRY_FORM`).
     """
 
     __slots__ = (
-        "cancels_on_failover", "is_exclusive", "is_waiting", "no_ack", "priority", "start", "tag",
-        "timeout_ms", "wanted",
+        "cancels_on_failover", "is_exclusive", "is_waiting", "message_filter", "no_ack", "priority",
+        "start", "tag", "timeout_ms", "wanted", "wants_entries",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +95,8 @@ class Consumer:
         self.start = start
         self.timeout_ms = timeout_ms
         self.wanted = wanted
+        self.message_filter: MessageFilter | None = None
+        self.wants_entries = False
         self.is_waiting = False
 
     @abstractmethod

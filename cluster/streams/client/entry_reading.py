@@ -19,11 +19,13 @@ from librt.strings import BytesWriter, read_i32_be
 from mypy_extensions import i64
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import ContentHeader, header_with
+from leveret.broker.amqp.content_header import ContentHeader, Form, header_with
 from leveret.broker.amqp.properties import Properties, scan
 from leveret.broker.amqp10.conversion import ConversionRules, to_amqp091
+from leveret.broker.amqp10.filters.message_filter import MessageFilter
 from leveret.broker.amqp10.sections import read_message
 from leveret.broker.amqp10.sections_to_properties import UNKNOWN_KIND, SectionsReader
+from leveret.broker.amqp10.stored_entries import ENTRY_FORM, delivered_sections
 from leveret.broker.amqp10.values import Amqp10Error
 from leveret.broker.queues.contract.offset_specification import OFFSET_ARGUMENT
 from leveret.storage.messages.addresses import Addresses
@@ -52,7 +54,8 @@ logger = logging.getLogger("leveret.cluster")
 class StoredMessageReader:
     """Decodes messages for the consumers of one stream. addresses: shared by a node's messages.
 
-    stream: its name. decoded: how many messages had to be decoded since it was made.
+    stream: its name. decoded: how many messages had to be decoded, or to be looked at by a filter,
+    since it was made.
     """
 
     __slots__ = (
@@ -113,6 +116,16 @@ class StoredMessageReader:
             return Message(self._own_address, self._header({}, offset), data)
         return Message(address, header, body)
 
+    def keep_sections(self, message: Message, entry: bytes, offset: int) -> None:
+        """Give a message that `message` has made of an entry its sections as a form."""
+        header, address = message.header, message.address
+        assert isinstance(header, ContentHeader), "messages of streams have headers of their own"
+        sections = delivered_sections(
+            entry, address.exchange, address.routing_key, offset, is_durable=self._rules.is_4
+        )
+        if sections is not None:
+            header.form = Form(ENTRY_FORM, sections)
+
     def _header(self, properties: Properties, offset: int) -> ContentHeader:
         headers = {**properties.get("headers", {}), OFFSET_ARGUMENT: ("l", offset)}
         return header_with(**{**properties, "headers": headers})
@@ -124,14 +137,26 @@ class ChunkEntries:
     next_offset: of the next message. time_ms: when the chunk was made.
     """
 
-    __slots__ = ("_at", "_chunk", "_end", "_first", "_left", "_reader", "next_offset", "time_ms")
+    __slots__ = (
+        "_at", "_chunk", "_end", "_filter", "_first", "_keeps_entries", "_left", "_reader",
+        "next_offset", "time_ms",
+    )  # fmt: skip
 
-    def __init__(self, reader: StoredMessageReader, chunk: bytes, first: int) -> None:
-        """first: the offset of the first message that the consumer wants."""
+    def __init__(
+        self, reader: StoredMessageReader, chunk: bytes, first: int,
+        message_filter: MessageFilter | None = None, keeps_entries: bool = False,
+    ) -> None:  # fmt: skip
+        """first: the offset of the first message that the consumer wants.
+
+        message_filter: leaves messages out; None for all messages. keeps_entries: the headers of
+        messages have their entries as forms.
+        """
         head = read_head(chunk)
         self._reader = reader
         self._chunk = chunk
         self._first = first
+        self._filter = message_filter
+        self._keeps_entries = keeps_entries
         self._at = HEAD_BYTES + head.filter_bytes
         self._end = self._at + head.entries_bytes
         self._left: list[bytes] = []
@@ -146,10 +171,11 @@ class ChunkEntries:
     def take(self, count: int) -> list[Entry]:
         """The next messages as entries, at most `count`. Their positions are their offsets.
 
+        There may be none though the chunk has more, as a filter looks at few messages at a time.
         Raises ValueError if the chunk is damaged.
         """
         entries: list[Entry] = []
-        chunk, reader = self._chunk, self._reader
+        chunk, reader, message_filter = self._chunk, self._reader, self._filter
         octets: i64 = 0
         decoded_end: i64 = reader.decoded + DECODED_MAX
         first, offset = self._first, self.next_offset
@@ -172,12 +198,21 @@ class ChunkEntries:
                 end = at = begin + i64(read_i32_be(chunk, at))
                 if not begin <= end <= self._end:
                     raise ValueError(f"an entry of {end - begin} bytes is larger than its chunk")
-            if offset >= first:
-                entries.append(Entry(reader.message(data, begin, end, offset), offset))
+            if offset >= first and (message_filter is None or self._passes(data, begin, end)):
+                message = reader.message(data, begin, end, offset)
+                if self._keeps_entries:
+                    reader.keep_sections(message, data[begin:end], offset)
+                entries.append(Entry(message, offset))
                 octets += end - begin
             offset += 1
         self._at, self.next_offset = at, offset
         return entries
+
+    def _passes(self, data: bytes, begin: i64, end: i64) -> bool:
+        """Whether the filter, which there is, lets a message pass."""
+        self._reader.decoded += 1
+        message_filter = self._filter
+        return message_filter is not None and message_filter.matches(data, begin, end)
 
     def _unpack_batch(self) -> None:
         """Decompress the next entry, a batch of messages."""

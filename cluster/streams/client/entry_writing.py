@@ -2,6 +2,7 @@
 
 The sections before the body are written from the bytes of the properties, without decoding them
 (broker/amqp10/properties_to_sections.py). A body is copied once, when a command is made of entries.
+A message from a client of AMQP 1.0 is stored with the sections that its publisher has sent.
 """
 
 from typing import Final
@@ -13,6 +14,7 @@ from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import encode_short_string
 from leveret.broker.amqp10.conversion import ENCODED_BODY_TYPE, ConversionRules
 from leveret.broker.amqp10.properties_to_sections import SectionsWriter, address_annotations
+from leveret.broker.protocols.amqp10.messages import FORM, Delivered
 from leveret.storage.messages.message import Message
 
 _LARGE_BODY: Final = b"\x00\x53\x75\xb0"
@@ -58,8 +60,14 @@ class EntryWriter:
             write_i32_be(writer, 0)
             sections.write(writer, raw, self._annotations)
             size: i64 = len(body)
+            form = header.form
+            if form is not None and form.protocol == FORM:
+                writer.truncate(_SIZE_BYTES)
+                writer.write(Delivered(header, address).payload(body, redelivered=False))
+                body = b""
+                size = 0
             # A body of sections is stored as it is by 4.0, and as data before.
-            if not is_4 or not sections.has_type(raw, _ENCODED_TYPE):
+            elif not is_4 or not sections.has_type(raw, _ENCODED_TYPE):
                 if size <= _SMALL_MAX:
                     writer.write(_SMALL_BODY)
                     writer.append(u8(size))

@@ -108,8 +108,9 @@ class StreamConsumer:
                 if not chunks:
                     return
                 chunk = self._chunk = ChunkEntries(
-                    self._stream.entry_reader, chunks[0], self._first
-                )
+                    self._stream.entry_reader, chunks[0], self._first, consumer.message_filter,
+                    consumer.wants_entries,
+                )  # fmt: skip
             count = min(room, MESSAGES_AT_ONCE)
             decoded = self._stream.entry_reader.decoded
             self._give(chunk, count)

@@ -1,0 +1,1 @@
+"""Filters of consumers of streams: AMQP Filter Expressions, of properties and in SQL. Pure."""
