@@ -16,12 +16,12 @@ from typing import Final
 
 TCP_INFO: Final = getattr(socket, "TCP_INFO", None)
 _FIELDS: Final = struct.Struct("=8xI12xI28xI")
-"""Of the kernel's `struct tcp_info`: tcpi_rto, the microseconds between repetitions; tcpi_unacked, in
-segments; tcpi_last_ack_recv, the milliseconds since the last acknowledgement."""
+"""Of the kernel's `struct tcp_info`: tcpi_rto, the microseconds between repetitions; tcpi_unacked,
+in segments; tcpi_last_ack_recv, the milliseconds since the last acknowledgement."""
 
 
 def is_unanswered(transport: asyncio.BaseTransport, since_ms: int) -> bool:
-    """Whether sent data is unacknowledged and no acknowledgement came for so many milliseconds.
+    """Whether sent data is unacknowledged, and the last acknowledgement is `since_ms` ago or more.
 
     False where the kernel does not say so, as for a WebSocket or a socket of another family.
     """

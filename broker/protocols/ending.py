@@ -108,7 +108,7 @@ class Ending:
         self.give_up(f"the client has read nothing for {PROGRESS_MS_MAX // 1000} s")
 
     def is_peer_silent(self, since_ms: int) -> bool:
-        """Whether the client's machine has acknowledged no sent data for so many milliseconds."""
+        """Whether the client's machine has not acknowledged sent data for `since_ms`."""
         return self._transport is not None and is_unanswered(self._transport, since_ms)
 
     def give_up(self, why: str) -> None:
