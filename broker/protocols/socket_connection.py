@@ -32,6 +32,7 @@ from leveret.broker.net.socket_output import SocketOutput
 from leveret.broker.net.tls import session_facts
 from leveret.broker.protocols.ending import RUNNING, Ending
 from leveret.broker.protocols.tuning import Tuning
+from leveret.broker.queues.contract.link_status import SessionStatus
 from leveret.broker.queues.contract.status import PublisherFigures, SubscriptionFigures
 from leveret.broker.runtime.clock import Timer
 from leveret.broker.runtime.heartbeat import Heartbeat
@@ -335,6 +336,10 @@ class SocketConnection(SessionConnection):
     def subscriptions(self) -> list[SubscriptionFigures]:
         """Its subscriptions, in a protocol without channels."""
         return []
+
+    def sessions_with_links(self) -> list[SessionStatus] | None:
+        """The status of its sessions in AMQP 1.0; None in other protocols."""
+        return None
 
     def status(self) -> ConnectionStatus:
         """Its status, once the handshake is complete."""

@@ -4,7 +4,7 @@ The message path only updates these sums, once per run or batch. Acks are not co
 that is neither unsettled nor given back was acked.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
@@ -65,6 +65,8 @@ class StreamProtocolCounts:
 
 AMQP091: Final = "amqp091"
 """The protocol of channels; sessions of STOMP count as such, too."""
+AMQP10: Final = "amqp10"
+"""The protocol of AMQP 1.0, which metrics and the counts of logins name so."""
 
 
 class ProtocolCounts:
@@ -84,6 +86,7 @@ class NodeCounts:
     and without a dead-letter exchange. kept: dead letters that their queue keeps until they are
     confirmed (at-least-once); kept_confirmed: the confirmed ones. given_by_quorum_queues,
     given_by_streams: to clients of this node; channels count these deliveries, too.
+    given_in_amqp10: those to clients of AMQP 1.0, by the module of the queue's kind.
     by_protocol: those of closed channels that are sessions of a protocol beside AMQP 0-9-1.
     stream_protocol: its publishers and consumers. stream_errors: what its clients were refused
     with, by the code's name.
@@ -102,6 +105,7 @@ class NodeCounts:
         self.kept_confirmed: Counter[str] = Counter()
         self.given_by_quorum_queues = MessageCounts()
         self.given_by_streams = MessageCounts()
+        self.given_in_amqp10: defaultdict[str, MessageCounts] = defaultdict(MessageCounts)
         self.by_protocol: dict[str, ProtocolCounts] = {}
         self.stream_protocol = StreamProtocolCounts()
         self.stream_errors: Counter[str] = Counter()

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 from leveret.broker.auth.identity import Identity
+from leveret.broker.queues.contract.link_status import SessionStatus
 from leveret.broker.queues.contract.status import PublisherFigures, SubscriptionFigures
 from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.status import ConnectionStatus
@@ -78,6 +79,9 @@ class ServedConnection(Protocol):
 
     def subscriptions(self) -> list[SubscriptionFigures]:
         """Its subscriptions, in a protocol without channels."""
+
+    def sessions_with_links(self) -> list[SessionStatus] | None:
+        """The status of its sessions in AMQP 1.0; None in other protocols."""
 
     def status(self) -> ConnectionStatus:
         """Its status, once it has logged in."""

@@ -358,6 +358,11 @@ class Session:
         """RabbitMQ's name of the protocol for which metrics count the messages."""
         return AMQP091
 
+    @property
+    def publisher_count(self) -> int:
+        """How many publishers metrics count: one, if it has published."""
+        return int(self.counts.published > 0)
+
     def message_counts(self) -> MessageCounts:
         """The messages of the session so far."""
         counts = self.counts

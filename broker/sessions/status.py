@@ -25,7 +25,8 @@ class ConnectionStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     protocol: RabbitMQ's name. state: `running`, `flow` or `blocked`. connected_at_s: wall-clock
     time. client_properties: as JSON (amqp/json_form.py). tls: RabbitMQ's fields of the TLS
     session; empty if there is none. kind: RabbitMQ's, which is `direct` for some protocols.
-    variables: what only this protocol has, as JSON, by RabbitMQ's names.
+    variables: what only this protocol has, as JSON, by RabbitMQ's names. container_id: the client's
+    name in AMQP 1.0.
     """
 
     name: str
@@ -51,6 +52,7 @@ class ConnectionStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     tls: dict[str, Any]
     kind: str = "network"
     variables: dict[str, Any] = {}
+    container_id: str | None = None
 
 
 class ChannelStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -1,9 +1,10 @@
-"""Connections and channels: of all nodes, or of the one that has them."""
+"""Connections, channels and sessions: of all nodes, or of the one that has them."""
 
 from typing import Any
 
+from leveret.broker.queues.contract.link_status import SessionStatus
 from leveret.mgmt.api.call import Call
-from leveret.mgmt.api.errors import not_found
+from leveret.mgmt.api.errors import bad_request, not_found
 from leveret.mgmt.api.joint_listing import JointListing
 from leveret.mgmt.api.listing import Listing
 from leveret.mgmt.api.other_nodes import ask_others
@@ -13,6 +14,7 @@ from leveret.mgmt.api.windows import window
 from leveret.mgmt.node_facade.clients import OpenChannel, OpenConnection, refresh_activities
 from leveret.mgmt.views.channels import channel_view, single_channel_view
 from leveret.mgmt.views.connections import connection_view
+from leveret.mgmt.views.sessions import session_view
 
 CLOSED_BY_MANAGEMENT = "Closed via management plugin"
 
@@ -106,6 +108,18 @@ async def close_connection(call: Call) -> Any:
 async def list_channels_of_connection(call: Call) -> Any:
     """The channels of one connection."""
     return await _channel_listing(call).answer(call, _find(call).channels())
+
+
+@route("GET", "/connections/{connection}/sessions", answered_by=Answerer.WHO_HAS_IT)
+async def list_sessions_of_connection(call: Call) -> Any:
+    """The sessions of one connection of AMQP 1.0, with their links."""
+    sessions = _find(call).sessions_with_links()
+    if sessions is None:
+        raise bad_request("connection does not use AMQP 1.0")
+    listing: Listing[SessionStatus] = Listing(
+        lambda one: str(one.channel), session_view, order=lambda one: one.channel
+    )
+    return await listing.answer(call, sessions)
 
 
 def _channel_listing(call: Call) -> Listing[OpenChannel]:

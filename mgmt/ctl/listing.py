@@ -17,8 +17,8 @@ from leveret.mgmt.ctl.ip_addresses import IpAddress
 from leveret.mgmt.ctl.vhosts import check_columns
 
 LISTS = "Monitoring, observability and health checks"
-AMQP = (0, 9, 1)
-"""The protocol; a tuple is shown as an Erlang term."""
+PROTOCOLS = {"AMQP 0-9-1": (0, 9, 1), "AMQP 1-0": (1, 0)}
+"""RabbitMQ's tool shows these as Erlang terms, as tuples are shown here."""
 
 QUEUE_COLUMNS = (
     "name", "durable", "auto_delete", "arguments", "policy", "pid", "owner_pid", "exclusive",
@@ -49,7 +49,8 @@ CONNECTION_COLUMNS = (
     "ssl_key_exchange", "ssl_cipher", "ssl_hash", "peer_cert_subject", "peer_cert_issuer",
     "peer_cert_validity", "state", "channels", "protocol", "auth_mechanism", "user", "vhost",
     "timeout", "frame_max", "channel_max", "client_properties", "recv_oct", "recv_cnt",
-    "send_oct", "send_cnt", "send_pend", "connected_at", "user_provided_name", "node",
+    "send_oct", "send_cnt", "send_pend", "connected_at", "user_provided_name", "container_id",
+    "node",
 )  # fmt: skip
 CHANNEL_COLUMNS = (
     "pid", "connection", "name", "number", "user", "vhost", "transactional", "confirm",
@@ -227,7 +228,11 @@ def list_connections(ctl: CommandRun) -> None:
     _show(ctl, CONNECTIONS, columns, "connections")
 
 
-CONNECTIONS = {"pid": PID, "protocol": Derived((), lambda _: AMQP)}
+def _protocol(connection: Row) -> Any:
+    return PROTOCOLS.get(connection["protocol"], connection["protocol"])
+
+
+CONNECTIONS = {"pid": PID, "protocol": Derived(("protocol",), _protocol)}
 
 
 @command("list_channels", "[--no-table-headers] [<column> ...]", "Lists all channels in the node",

@@ -38,8 +38,9 @@ class Totals(NamedTuple):
     """The sums over all channels and connections.
 
     messages: by the names in `COUNTED`. with_confirms: messages published on channels with
-    confirms. publishers: channels that have published. state: in the order of `names.CHANNEL`.
-    traffic: bytes in and out, reads and writes. by_protocol: the parts of other protocols.
+    confirms. publishers: channels that have published, and links of publishers in AMQP 1.0. state:
+    in the order of `names.CHANNEL`. traffic: bytes in and out, reads and writes. by_protocol: the
+    parts of other protocols.
     """
 
     messages: dict[str, int]
@@ -81,13 +82,14 @@ class Clients:
                 numbers = channel.numbers()
                 state = _added(state, _state(numbers))
                 row = _counted(channel.counts())
-                publishers += row[0] > 0
+                publishing = channel.publisher_count
+                publishers += publishing
                 whole = (*row, numbers.published_with_confirms)
                 messages = _added(messages, whole)
                 protocol = channel.counted_as
                 if protocol != AMQP091:
                     others[protocol] = _added(others.get(protocol, NOTHING), whole)
-                    both = (int(row[0] > 0), numbers.consumers)
+                    both = (publishing, numbers.consumers)
                     using[protocol] = _added(using.get(protocol, (0, 0)), both)
             await self._sampler.give_way()
         messages = self._messages_before = _not_less(messages, self._messages_before)

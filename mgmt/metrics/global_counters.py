@@ -10,7 +10,7 @@ from leveret.broker.plugins.own_plugins import STREAM as STREAM_PLUGIN
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
 from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.queues.stream_kind import STREAM_QUEUE
-from leveret.broker.runtime.counts import GIVEN, NOTHING_GIVEN, MessageCounts
+from leveret.broker.runtime.counts import AMQP10, GIVEN, NOTHING_GIVEN, MessageCounts
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.clients import COUNTED, ProtocolTotals, Totals
 from leveret.mgmt.metrics.text import Exposition, render_labels
@@ -26,6 +26,8 @@ QUORUM_DEATHS = (*CLASSIC_DEATHS, ("delivery_limit", DELIVERY_LIMIT))
 DELIVERIES = GIVEN.index("got_empty")
 """The number of kinds in `GIVEN` that are deliveries."""
 MQTT_VERSIONS = ("mqtt310", "mqtt311", "mqtt50")
+KINDS = (CLASSIC_QUEUE, QUORUM_QUEUE, STREAM_QUEUE)
+NO_MESSAGES = MessageCounts()
 NO_TOTALS = ProtocolTotals(dict.fromkeys(COUNTED, 0), 0, 0, 0)
 AT_LEAST_ONCE_DEATHS = (
     ("expired", EXPIRED), ("rejected", REJECTED), ("delivery_limit", DELIVERY_LIMIT),
@@ -55,7 +57,13 @@ class GlobalCounters:
         _add_protocol(page, PROTOCOL, counted, (with_confirms, publishers, consumers))
         self._add_mqtt(page, totals)
         counts = self._node.sampler.facade.counts
-        quorum, stream = _given(counts.given_by_quorum_queues), _given(counts.given_by_streams)
+        amqp10 = {
+            kind.module: _given(counts.given_in_amqp10.get(kind.module, NO_MESSAGES))
+            for kind in KINDS
+        }
+        self._add_amqp10(page, totals, amqp10)
+        quorum = _less(_given(counts.given_by_quorum_queues), amqp10[QUORUM_QUEUE.module])
+        stream = _less(_given(counts.given_by_streams), amqp10[STREAM_QUEUE.module])
         by_others = map(int.__add__, quorum, stream)
         classic = map(int.__sub__, (counted[name] for name in GIVEN), by_others)
         self._classic_before = tuple(map(max, classic, self._classic_before))
@@ -67,6 +75,18 @@ class GlobalCounters:
             page.add_row(names.GLOBAL_BY_QUEUE_TYPE, (sum(given[:DELIVERIES]), *given), labels)
         _add_deaths(page, self._node)
         _add_stream_protocol(page, self._node)
+
+    def _add_amqp10(self, page: Exposition, totals: Totals, given: dict[str, Numbers]) -> None:
+        """The counters of AMQP 1.0, on a node that serves it. given: by the modules of queues."""
+        if not self._node.sampler.facade.serves_amqp10 and AMQP10 not in totals.by_protocol:
+            return
+        one = totals.by_protocol.get(AMQP10, NO_TOTALS)
+        protocol = (("protocol", AMQP10),)
+        figures = (one.with_confirms, one.publishers, one.consumers)
+        _add_protocol(page, protocol, one.messages, figures)
+        for module, row in given.items():
+            labels = render_labels((*protocol, ("queue_type", module)))
+            page.add_row(names.GLOBAL_BY_QUEUE_TYPE, (sum(row[:DELIVERIES]), *row), labels)
 
     def _add_mqtt(self, page: Exposition, totals: Totals) -> None:
         """The counters of the versions of MQTT, on a node that serves it.
@@ -97,6 +117,11 @@ def _add_protocol(
         counted["published"], with_confirms, counted["routed"], counted["dropped"],
         counted["returned"], counted["confirmed"], publishers, consumers,
     ), render_labels(protocol))  # fmt: skip
+
+
+def _less(all_given: Numbers, part: Numbers) -> Numbers:
+    """What is left without a part. Settlements of the two may be counted in different turns."""
+    return tuple(max(0, one - other) for one, other in zip(all_given, part, strict=True))
 
 
 def _given(counts: MessageCounts) -> Numbers:

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.json_form import text
+from leveret.broker.queues.contract.link_status import SessionStatus
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.status import PublisherFigures, SubscriptionFigures
 from leveret.broker.runtime.counts import MessageCounts
@@ -65,6 +66,11 @@ class OpenChannel:
     def counted_as(self) -> str:
         """RabbitMQ's name of the protocol for which metrics count its messages."""
         return self._channel.counted_as
+
+    @property
+    def publisher_count(self) -> int:
+        """How many publishers metrics count."""
+        return self._channel.publisher_count
 
     def counts(self) -> MessageCounts:
         """Its messages so far."""
@@ -191,6 +197,10 @@ class OpenConnection:
     def subscriptions(self) -> list[SubscriptionFigures]:
         """Its subscriptions, in a protocol without channels."""
         return self._connection.subscriptions()
+
+    def sessions_with_links(self) -> list[SessionStatus] | None:
+        """Its sessions in AMQP 1.0; None in other protocols."""
+        return self._connection.sessions_with_links()
 
     @property
     def protocol(self) -> str:

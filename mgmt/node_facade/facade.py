@@ -86,6 +86,11 @@ class NodeFacade(DeclaredFacade):
         """All connections, including those in the handshake and those being closed."""
         return list(map(OpenConnection, self._broker.connections))
 
+    @property
+    def serves_amqp10(self) -> bool:
+        """Whether clients of AMQP 1.0 may connect."""
+        return self._services.serves_amqp10
+
     # The node
 
     @property

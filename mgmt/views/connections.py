@@ -47,6 +47,8 @@ def connection_view(
         **NO_TLS,
         **status.tls,
     }  # fmt: skip
+    if status.container_id is not None:
+        view["container_id"] = status.container_id
     if status.variables:
         view["variable_map"] = status.variables
     if view["user_provided_name"] is None:

@@ -1,14 +1,17 @@
-"""Clients of MQTT and STOMP in management: the API, leveretctl and the metrics."""
+"""Clients of AMQP 1.0, MQTT and STOMP in management: the API, leveretctl and the metrics."""
 
 import json
 import socket
+from urllib.parse import quote
 
 import pytest
 
+from leveret.broker.protocols.amqp10.performatives import Accepted, Close
 from tests.mgmt.ctl_command import Ctl
 from tests.mgmt.served_node import ServedNode
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_ports
+from tests.protocol.amqp10_socket import Amqp10Socket
 
 HOST = "127.0.0.1"
 MQTT_CONNECT = b"\x10\x12\x00\x04MQTT\x04\x02\x00\x1e\x00\x06sensor"
@@ -27,7 +30,8 @@ class Node(ServedNode):
         mqtt, stomp = self.ports
         super().__init__(
             directory,
-            f"mqtt.listeners.tcp.1 = {HOST}:{mqtt}\nstomp.listeners.tcp.1 = {HOST}:{stomp}",
+            f"mqtt.listeners.tcp.1 = {HOST}:{mqtt}\nstomp.listeners.tcp.1 = {HOST}:{stomp}\n"
+            "compat = 4.0\n",
         )
         self.mqtt = self.client(mqtt, MQTT_CONNECT)
         self.stomp = self.client(stomp, STOMP_CONNECT)
@@ -126,3 +130,73 @@ def test_messages_of_mqtt_are_counted_by_its_version(node):
     node.mqtt.close()
     node.wait_until(lambda: len(node.get("connections")) == 1)
     assert counted(received, "mqtt311") == 1
+
+
+@pytest.fixture
+def amqp10(node):
+    client = Amqp10Socket(node.port)
+    yield client
+    client.close()
+
+
+def path_of(node, client):
+    """The path of a client's connection in the API."""
+    return "connections/" + quote(f"{HOST}:{client.port} -> {HOST}:{node.port}", safe="")
+
+
+def test_a_connection_of_amqp_1_0_is_shown_with_its_sessions_and_links(node, ctl, amqp10):
+    node.put("queues/%2F/links", {"durable": True})
+    amqp10.publisher("/queues/links", 3)
+    amqp10.publish("one", 3)
+    assert amqp10.outcome() == (0, 0, Accepted())
+    amqp10.consumer("/queues/links", 4, credit=5)
+    amqp10.receive()
+    shown = node.get(path_of(node, amqp10))
+    assert (shown["protocol"], shown["container_id"]) == ("AMQP 1-0", "test")
+    row = ctl("-q", "list_connections", "--no-table-headers", "protocol", "container_id")
+    assert "{1,0}\ttest\n" in row
+    (session,) = node.get(f"{path_of(node, amqp10)}/sessions")
+    (incoming,), (outgoing,) = session["incoming_links"], session["outgoing_links"]
+    assert (incoming["target_address"], incoming["delivery_count"]) == ("/queues/links", 1)
+    assert (outgoing["queue_name"], outgoing["credit"]) == ("links", 4)
+    assert session["outgoing_unsettled_deliveries"] == 1
+    (consumer,) = node.get("consumers")
+    assert (consumer["consumer_tag"], consumer["queue"]["name"]) == ("link 4", "links")
+
+
+def test_only_connections_of_amqp_1_0_have_sessions(node):
+    names = [one["name"] for one in node.get("connections") if one["protocol"] == "STOMP 1.2"]
+    answer = node.request("GET", f"connections/{quote(names[0], safe='')}/sessions")
+    assert (answer.status, answer.body["reason"]) == (400, "connection does not use AMQP 1.0")
+
+
+def test_messages_of_amqp_1_0_are_counted_by_the_kind_of_their_queue(node, amqp10):
+    node.put("queues/%2F/counted", {"durable": True})
+    amqp10.publisher("/queues/counted")
+    amqp10.publish("one")
+    amqp10.outcome()
+    amqp10.consumer("/queues/counted", 1)
+    delivery_id, _ = amqp10.receive()
+    amqp10.accept(delivery_id)
+
+    def has_settled():
+        (session,) = node.get(f"{path_of(node, amqp10)}/sessions")
+        return session["outgoing_unsettled_deliveries"] == 0
+
+    node.wait_until(has_settled)
+    page = node.metrics("/metrics")
+    protocol = 'protocol="amqp10"'
+    assert f"rabbitmq_global_publishers{{{protocol}}} 1\n" in page
+    assert f"rabbitmq_global_consumers{{{protocol}}} 1\n" in page
+    received = int(page.partition(f"rabbitmq_global_messages_received_total{{{protocol}}} ")[2][0])
+    assert received >= 1
+    labels = f'{{{protocol},queue_type="rabbit_classic_queue"}}'
+    acknowledged = page.partition(f"rabbitmq_global_messages_acknowledged_total{labels} ")[2]
+    assert acknowledged.startswith("1\n")
+    assert f"rabbitmq_auth_attempts_succeeded_total{{{protocol}}}" in page
+
+
+def test_a_client_of_amqp_1_0_is_told_why_it_is_disconnected(node, amqp10):
+    node.delete(path_of(node, amqp10), headers={"X-Reason": "no longer wanted"})
+    error = amqp10.expect(Close).performative.error
+    assert error[:2] == ("amqp:connection:forced", "no longer wanted")

@@ -35,6 +35,8 @@ from leveret.broker.sessions.declaring_queues import QueueProperties
 from leveret.broker.sessions.direct import DirectConnection
 from tests.protocol.socketless import MemoryNode, Socket
 
+HEADER_BYTES = 8
+
 
 class Amqp10Socket(Socket):
     """A transport that can be given to a connection of another protocol."""
@@ -79,17 +81,8 @@ class Amqp10Peer:
 
     async def frames(self):
         """All frames since the last call."""
-        data, found = await self.socket.take_written(), []
-        while data:
-            if data.startswith(b"AMQP"):
-                found.append(Received(0, data[:8], b""))
-                data = data[8:]
-                continue
-            size, words, _, channel = struct.unpack_from(">IBBH", data)
-            body = data[4 * words : size]
-            performative, at = read_performative(body) if body else (None, 0)
-            found.append(Received(channel, performative, body[at:]))
-            data = data[size:]
+        found, rest = read_frames(await self.socket.take_written())
+        assert not rest
         return found
 
     async def answers(self, performative, channel=0, payload=b""):
@@ -164,6 +157,24 @@ def frame_with(performative, payload=b"", channel=0):
     if payload:
         return frame(channel, encode_performative(performative) + payload)
     return frame_of(channel, performative)
+
+
+def read_frames(data):
+    """The frames in these bytes, and the bytes of one that is not complete."""
+    found = []
+    while len(data) >= HEADER_BYTES:
+        if data.startswith(b"AMQP"):
+            found.append(Received(0, data[:HEADER_BYTES], b""))
+            data = data[HEADER_BYTES:]
+            continue
+        size, words, _, channel = struct.unpack_from(">IBBH", data)
+        if len(data) < size:
+            break
+        body = data[4 * words : size]
+        performative, at = read_performative(body) if body else (None, 0)
+        found.append(Received(channel, performative, body[at:]))
+        data = data[size:]
+    return found, data
 
 
 def encoded(body, **sections):

@@ -10,7 +10,7 @@ deliveries and transfers have 32 bits, and 0 follows the highest one (RFC 1982).
 
 import logging
 from collections import deque
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp10.values import Amqp10Error
@@ -61,6 +61,7 @@ from leveret.broker.protocols.amqp10.performatives import (
     frame_of,
 )
 from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.runtime.counts import AMQP10
 from leveret.broker.runtime.pending import Steps
 from leveret.broker.sessions import consuming, publishing
 from leveret.broker.sessions.session import Session
@@ -80,6 +81,16 @@ SETTLED_AT_ONCE: Final = 2000
 _ACCEPTED, _REJECTED, _RELEASED = Accepted(), Rejected(), Released()
 
 logger = logging.getLogger("leveret.connection")
+
+
+class Windows(NamedTuple):
+    """The numbers of a session's transfers, and how many more may follow in both directions."""
+
+    next_incoming_id: int
+    incoming_window: int
+    next_outgoing_id: int
+    remote_incoming_window: int
+    remote_outgoing_window: int
 
 
 class FrameOutput(Protocol):
@@ -115,8 +126,8 @@ class Amqp10Session(Session):
 
     __slots__ = (
         "_incoming_window", "_keeps", "_next_incoming_id", "_next_outgoing_id", "_number_published",
-        "_output", "_remote_window", "_returned", "_unsettled", "channel", "frame_bytes_max",
-        "handle_max", "incoming", "outgoing", "owner", "pairs",
+        "_outgoing_end", "_output", "_remote_window", "_returned", "_unsettled", "channel",
+        "frame_bytes_max", "handle_max", "incoming", "outgoing", "owner", "pairs",
     )  # fmt: skip
 
     def __init__(
@@ -138,6 +149,7 @@ class Amqp10Session(Session):
         self._incoming_window = INCOMING_WINDOW
         self._next_outgoing_id = FIRST_OUTGOING_ID
         self._remote_window = begin.incoming_window
+        self._outgoing_end = begin.next_outgoing_id + begin.outgoing_window
         self._keeps: deque[bytes] = deque()
         self._unsettled: dict[int, tuple[IncomingLink, int | None]] = {}
         self._returned: set[int] = set()
@@ -221,6 +233,7 @@ class Amqp10Session(Session):
         self._remote_window = max(0, forward(room, self._next_outgoing_id))
         if flow.incoming_window >= SERIAL // 2:
             self._remote_window = SERIAL // 2
+        self._outgoing_end = flow.next_outgoing_id + flow.outgoing_window
         self._send_kept()
         if flow.handle is None:
             if flow.echo:
@@ -429,10 +442,18 @@ class Amqp10Session(Session):
             turns.work_left -= SETTLE_WORK * len(some)
             if taken:
                 apply_settling(self, action, taken)
+                if action is ACK:
+                    self._count_acked(taken)
             if at + SETTLED_AT_ONCE < len(tags):
                 await turns.give_way()
         if not disposition.settled:
             self.send(Disposition(False, first, disposition.last, True, disposition.state))
+
+    def _count_acked(self, taken: list[tuple[int, Unacked]]) -> None:
+        """Count accepted deliveries by the kind of their queue, for metrics."""
+        given = self.services.counts.given_in_amqp10
+        for _, record in taken:
+            given[record.queue.kind.module].acked += 1
 
     def _open_tags(self, first: int, last: int) -> list[int]:
         """The delivery tags that a disposition may settle."""
@@ -497,6 +518,31 @@ class Amqp10Session(Session):
     def tells_cancels(self) -> bool:
         """A client is notified of the end of its links."""
         return True
+
+    # Management
+
+    @property
+    def counted_as(self) -> str:
+        """RabbitMQ's name of the protocol for which metrics count the messages."""
+        return AMQP10
+
+    @property
+    def publisher_count(self) -> int:
+        """The links on which the client may publish."""
+        return sum(not link.is_management for link in self.incoming.values())
+
+    def windows(self) -> Windows:
+        """The state of the session. The client's outgoing window is what it has told last."""
+        return Windows(
+            self._next_incoming_id,
+            self._incoming_window,
+            self._next_outgoing_id,
+            self._remote_window,
+            (self._outgoing_end - self._next_incoming_id) % SERIAL,
+        )
+
+    def report_closed(self, consumer_count: int) -> None:
+        """Do nothing: events of channels are for those of AMQP 0-9-1."""
 
     # The end
 

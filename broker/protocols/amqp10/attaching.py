@@ -106,9 +106,7 @@ async def _attach_incoming(session: Amqp10Session, request: Attach) -> None:
     if address is not None:
         await _check_exchange(session, address)
     size_max = min(MESSAGE_BYTES_MAX, session.message_bytes_max)
-    link = IncomingLink(
-        request.name, request.handle, address, request.initial_delivery_count or 0, size_max
-    )
+    link = IncomingLink(request, address, size_max)
     session.incoming[request.handle] = link
     session.send(
         Attach(
@@ -164,10 +162,11 @@ async def _attach_outgoing(session: Amqp10Session, request: Attach) -> None:
         source.filter, is_stream=kind is not None and not kind.removes_messages,
         now_ms=lambda: int(clock.wall_time_s() * 1000),
     )  # fmt: skip
+    source = source._replace(filter=filters.taken)
 
     def make(queue: QueueClient, properties: ConsumerProperties) -> OutgoingLink:
         link = OutgoingLink(
-            session, session, queue, properties.tag, handle, is_settled,
+            session, session, queue, properties.tag, request._replace(source=source),
             is_settled and queue.kind.removes_messages, properties.arguments,
         )  # fmt: skip
         link.message_filter = filters.message_filter
@@ -182,8 +181,7 @@ async def _attach_outgoing(session: Amqp10Session, request: Attach) -> None:
                 snd_settle_mode=SETTLED if is_settled else UNSETTLED,
                 rcv_settle_mode=request.rcv_settle_mode,
                 source=source._replace(
-                    filter=filters.taken, default_outcome=Released(),
-                    outcomes=list(OUTCOME_NAMES),
+                    default_outcome=Released(), outcomes=list(OUTCOME_NAMES)
                 ),
                 initial_delivery_count=0,
             )
@@ -253,13 +251,11 @@ def _attach_management(session: Amqp10Session, request: Attach) -> None:
         target=request.target, properties=properties,
     )  # fmt: skip
     if request.role is SENDER:
-        link = IncomingLink(
-            request.name, request.handle, None, request.initial_delivery_count or 0,
-            MESSAGE_BYTES_MAX, is_management=True,
-        )  # fmt: skip
+        link = IncomingLink(request, None, MESSAGE_BYTES_MAX, is_management=True)
         session.incoming[request.handle] = link
         session.send(answer._replace(rcv_settle_mode=FIRST, max_message_size=MESSAGE_BYTES_MAX))
         session.give_credit(link)
     else:
         pair.handle = request.handle
+        pair.message_bytes_max = request.max_message_size or None
         session.send(answer._replace(initial_delivery_count=0))

@@ -9,9 +9,12 @@ connection of that protocol then gives its socket to one of these.
 import asyncio
 import logging
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
+from msgspec import structs
+
+from leveret.broker.amqp.json_form import text
 from leveret.broker.auth.identity import Identity
 from leveret.broker.net.socket_output import SocketOutput
 from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Session
@@ -27,6 +30,7 @@ from leveret.broker.protocols.amqp10.login import (
     FRAME_BYTES_MAX,
     FRAME_BYTES_MIN,
     IDLE_TIMEOUT_MS,
+    properties_of,
 )
 from leveret.broker.protocols.amqp10.performatives import (
     UINT_MAX,
@@ -38,13 +42,17 @@ from leveret.broker.protocols.amqp10.performatives import (
     SaslOutcome,
     frame_of,
 )
+from leveret.broker.protocols.amqp10.session_status import session_status
 from leveret.broker.protocols.ending import CLOSE_TIMEOUT_MS, CLOSING, GONE, Ending
 from leveret.broker.protocols.socket_connection import SocketConnection
 from leveret.broker.protocols.tuning import Tuning
+from leveret.broker.queues.contract.link_status import SessionStatus
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.turns import Turns
 from leveret.broker.services.services import Services
 from leveret.broker.sessions.served_connection import ServedConnection
+from leveret.broker.sessions.session import Session
+from leveret.broker.sessions.status import ConnectionStatus
 from leveret.broker.vhost.virtual_host import VirtualHost
 
 AMQP_1_0: Final = "AMQP 1-0"
@@ -76,10 +84,15 @@ class Output(SocketOutput):
 
 
 class Connection(SocketConnection, asyncio.BaseProtocol):
-    """One client's connection. frame_bytes_max, channel_max: the client's limits."""
+    """One client's connection.
+
+    frame_bytes_max: the client's limit. channel_max: the highest channel of both. container_id: the
+    client's name.
+    """
 
     __slots__ = (
-        "__weakref__", "_idle_times", "_settling", "channel_max", "frame_bytes_max", "incoming",
+        "__weakref__", "_idle_times", "_settling", "channel_max", "container_id", "frame_bytes_max",
+        "incoming",
     )  # fmt: skip
 
     output: Output
@@ -89,6 +102,7 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
         super().__init__(services, connections, AMQP_1_0)
         self.frame_bytes_max = UINT_MAX
         self.channel_max = CHANNEL_MAX
+        self.container_id = ""
         self._idle_times: IdleTimes | None = None
         self._settling: dict[Amqp10Session, None] = {}
         itself = weakref.proxy(self)
@@ -135,10 +149,12 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
                 f"max-frame-size ({self.frame_bytes_max}) is below the minimum ({FRAME_BYTES_MIN})",
             )
         if request.channel_max is not None:
-            self.channel_max = request.channel_max
+            self.channel_max = min(CHANNEL_MAX, request.channel_max)
+        self.container_id = request.container_id
+        self.client_properties = properties_of(request)
         self.incoming.limit(config.frame_max_bytes or FRAME_BYTES_MAX)
         silent_ms = 2 * IDLE_TIMEOUT_MS
-        self.tuning = Tuning(CHANNEL_MAX, self.frame_bytes_max, silent_ms // 1000)
+        self.tuning = Tuning(self.channel_max, self.frame_bytes_max, silent_ms // 1000)
         self._idle_times = IdleTimes(
             weakref.proxy(self), self.services.clock, request.idle_time_out or 0, silent_ms
         )
@@ -192,6 +208,21 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
     def end_timed_out(self, session_number: int, timeout_ms: int) -> None:
         """End a session that has held deliveries for too long."""
         self.incoming.end_timed_out(session_number - 1, timeout_ms)
+
+    # Management
+
+    @property
+    def sessions(self) -> Iterable[Session]:
+        """Its sessions, which are not shown as channels."""
+        return tuple(self.incoming.sessions.values())
+
+    def sessions_with_links(self) -> list[SessionStatus] | None:
+        """The status of its sessions, by their channels."""
+        return [session_status(one) for _, one in sorted(self.incoming.sessions.items())]
+
+    def status(self) -> ConnectionStatus:
+        """Its status, once it has logged in."""
+        return structs.replace(super().status(), container_id=text(self.container_id))
 
     # Closing
 

@@ -23,7 +23,7 @@ from leveret.broker.protocols.amqp10.conditions import (
 )
 from leveret.broker.protocols.amqp10.frame_input import FrameError, FrameInput
 from leveret.broker.protocols.amqp10.incoming_link import IncomingLink, IncomingMessage
-from leveret.broker.protocols.amqp10.login import CHANNEL_MAX, Login, LoginConnection
+from leveret.broker.protocols.amqp10.login import Login, LoginConnection
 from leveret.broker.protocols.amqp10.performatives import (
     AMQP_FRAME,
     SASL_FRAME,
@@ -53,7 +53,7 @@ logger = logging.getLogger("leveret.connection")
 
 
 class IncomingConnection(LoginConnection, InputConnection, Protocol):
-    """The connection whose frames are handled. channel_max: the client's."""
+    """The connection whose frames are handled. channel_max: the highest of both."""
 
     channel_max: int
 
@@ -190,11 +190,11 @@ class Incoming(HeldInput):
 
     def _begin(self, channel: int, request: Begin) -> None:
         connection = self._connection
-        if channel > min(CHANNEL_MAX, connection.channel_max):
+        if channel > connection.channel_max:
             raise ConnectionEnds(
                 FRAMING_ERROR,
                 f"channel number ({channel}) exceeds maximum channel number "
-                f"({min(CHANNEL_MAX, connection.channel_max)})",
+                f"({connection.channel_max})",
             )
         if channel in self.sessions or channel in self._ended:
             raise ConnectionEnds(ILLEGAL_STATE, f"channel {channel} has a session already")

@@ -10,7 +10,7 @@ from leveret.broker.protocols.amqp10.conditions import (
     SessionEnds,
 )
 from leveret.broker.protocols.amqp10.outgoing_link import SERIAL
-from leveret.broker.protocols.amqp10.performatives import SECOND, Transfer
+from leveret.broker.protocols.amqp10.performatives import SECOND, Attach, Transfer
 
 CREDIT: Final = 170
 """RabbitMQ's credit of a publisher; it gets more when half of it is used."""
@@ -30,34 +30,35 @@ class IncomingMessage:
 class IncomingLink:
     """One link of a publisher.
 
-    address: where its messages go; None if each message says so. name: the client's. credit: how
-    many messages it may still send. unconfirmed: messages without an outcome.
+    request: with which the client has attached it. address: where its messages go; None if each
+    message says so. credit: how many messages it may still send. unconfirmed: messages without an
+    outcome. message_bytes_max: of a message.
     """
 
     __slots__ = (
-        "_delivery_id", "_is_settled", "_message_bytes_max", "_parts", "_size", "address", "credit",
-        "credit_max", "delivery_count", "handle", "is_management", "name", "unconfirmed",
+        "_delivery_id", "_is_settled", "_parts", "_size", "address", "credit", "credit_max",
+        "delivery_count", "handle", "is_management", "message_bytes_max", "name", "request",
+        "unconfirmed",
     )  # fmt: skip
 
     def __init__(
         self,
-        name: str,
-        handle: int,
+        request: Attach,
         address: ExchangeAddress | None,
-        delivery_count: int,
         message_bytes_max: int,
         *,
         is_management: bool = False,
     ) -> None:
-        self.name = name
-        self.handle = handle
+        self.request = request
+        self.name = request.name
+        self.handle = request.handle
         self.address = address
-        self.delivery_count = delivery_count
+        self.delivery_count = request.initial_delivery_count or 0
         self.is_management = is_management
         self.credit_max = MANAGEMENT_CREDIT if is_management else CREDIT
         self.credit = self.credit_max
         self.unconfirmed = 0
-        self._message_bytes_max = message_bytes_max
+        self.message_bytes_max = message_bytes_max
         self._parts: list[bytes] = []
         self._size = 0
         self._delivery_id: int | None = None
@@ -73,11 +74,11 @@ class IncomingLink:
             self._parts, self._size = [], 0
             return None
         self._size += len(payload)
-        if self._size > self._message_bytes_max:
+        if self._size > self.message_bytes_max:
             raise SessionEnds(
                 MESSAGE_SIZE_EXCEEDED,
                 f"message size ({self._size} bytes) > maximum message size "
-                f"({self._message_bytes_max} bytes)",
+                f"({self.message_bytes_max} bytes)",
             )
         if transfer.more:
             self._parts.append(payload)

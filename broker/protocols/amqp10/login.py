@@ -16,6 +16,8 @@ import platform
 from typing import Final, Protocol
 
 from leveret import __version__
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp10.conversion import field_of
 from leveret.broker.amqp10.values import Value
 from leveret.broker.auth.certificates import CertificateRefused
 from leveret.broker.auth.identity import Identity
@@ -39,6 +41,7 @@ from leveret.broker.protocols.logging_in import (
     find_user,
     find_vhost,
 )
+from leveret.broker.runtime.counts import AMQP10
 from leveret.broker.services.services import Services
 from leveret.broker.vhost.virtual_host import VirtualHost
 
@@ -161,7 +164,7 @@ class Login:
 
     async def _log_in(self, name: str, password: str | None) -> None:
         connection = self._connection
-        user = await find_user(connection, name, password, connection.protocol)
+        user = await find_user(connection, name, password, AMQP10)
         if user is None:
             connection.refuse_later(SaslOutcome(_WRONG_CREDENTIALS))
             return
@@ -181,6 +184,16 @@ class Login:
         connection.tune(request)
         connection.open(user, vhost)
         connection.send(_opened(services, request))
+
+
+def properties_of(request: Open) -> Table:
+    """What a client tells about itself, as the client properties of AMQP 0-9-1."""
+    properties: Table = {}
+    for key, value in () if request.properties is None else request.properties.value:
+        field = field_of(value)
+        if field is not None and isinstance(key.value, str):
+            properties[key.value] = field
+    return properties
 
 
 def _opened(services: Services, request: Open) -> Open:

@@ -76,14 +76,16 @@ class _Request(NamedTuple):
 
 class ManagementPair:
     """A pair of links. handle: of the one to the client; None before it is attached.
+    message_bytes_max: of an answer, as the client has told; None without a limit.
 
     credit: how many answers the client takes. delivery_count: the answers that were sent.
     """
 
-    __slots__ = ("credit", "delivery_count", "handle")
+    __slots__ = ("credit", "delivery_count", "handle", "message_bytes_max")
 
     def __init__(self) -> None:
         self.handle: int | None = None
+        self.message_bytes_max: int | None = None
         self.credit = 0
         self.delivery_count = 0
 

@@ -10,7 +10,12 @@ from typing import Final, Protocol
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.protocols.amqp10.messages import Delivered
-from leveret.broker.protocols.amqp10.performatives import FRAME_HEADER_BYTES, Transfer
+from leveret.broker.protocols.amqp10.performatives import (
+    FRAME_HEADER_BYTES,
+    SETTLED,
+    Attach,
+    Transfer,
+)
 from leveret.broker.queues.contract.queue_client import UNLIMITED, QueueClient, QueueLength
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.sessions.interceptors import message_to_send
@@ -54,7 +59,8 @@ class LinkSession(Protocol):
 class OutgoingLink(SessionConsumer):
     """One link to a client.
 
-    handle: the client's and the broker's number of it. is_settled: messages are sent settled.
+    request: with which the client has attached it; its source has the filters in force. handle: the
+    client's and the broker's number of it. is_settled: messages are sent settled.
     delivery_count: of messages that were sent, and of credit that a drain used up. link_credit: how
     many more may be sent. is_draining: the client waits until the credit is used up, or no message
     is left.
@@ -62,7 +68,7 @@ class OutgoingLink(SessionConsumer):
 
     __slots__ = (
         "_delivered", "_last_address", "_last_header", "_link_session", "delivery_count", "handle",
-        "is_draining", "is_settled", "link_credit",
+        "is_draining", "is_settled", "link_credit", "request",
     )  # fmt: skip
 
     def __init__(
@@ -71,15 +77,15 @@ class OutgoingLink(SessionConsumer):
         link_session: LinkSession,
         queue: QueueClient,
         tag: str,
-        handle: int,
-        is_settled: bool,
+        request: Attach,
         no_ack: bool,
         arguments: Table,
     ) -> None:
         super().__init__(session, queue, tag, no_ack, False, arguments)
         self._link_session = link_session
-        self.handle = handle
-        self.is_settled = is_settled
+        self.request = request
+        self.handle = request.handle
+        self.is_settled = request.snd_settle_mode == SETTLED
         self.delivery_count = 0
         self.link_credit = 0
         self.is_draining = False
@@ -120,12 +126,24 @@ class OutgoingLink(SessionConsumer):
         self.link_credit -= count
         self.delivery_count = (self.delivery_count + count) % SERIAL
         self.note_delivered(entries, first)
+        self._count(entries)
         if self.is_settled and not self.no_ack:
             # A log counts acknowledgements, and needs none.
             self.credit += count
             queue.ack(entries)
         if self.is_draining:
             self._look_whether_drained()
+
+    def _count(self, entries: list[Entry]) -> None:
+        """Count messages that were sent by the kind of their queue, for metrics."""
+        queue = self.queue
+        given = self.session.services.counts.given_in_amqp10[queue.kind.module]
+        if self.no_ack:
+            given.delivered_no_ack += len(entries)
+        else:
+            given.delivered += len(entries)
+        if queue.may_redeliver:
+            given.redelivered += sum(entry.redelivered for entry in entries)
 
     def _send(self, entry: Entry, delivery_id: int) -> None:
         message: Message | None = entry.message

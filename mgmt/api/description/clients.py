@@ -10,6 +10,7 @@ from leveret.mgmt.api.description.schemas import (
     PORT,
     TEXT,
     TIME,
+    WHOLE,
     Schema,
     any_of,
     counted,
@@ -55,11 +56,38 @@ _OF_STREAM = {
     "queue": record({"name": TEXT, "vhost": TEXT}),
 }  # fmt: skip
 
+_LINK = {"handle": COUNT, "link_name": TEXT, "delivery_count": COUNT, "credit": WHOLE}
+
 SCHEMAS: dict[str, Schema] = {
     "ConnectionDetails": record({"name": NAME, "peer_host": TEXT, "peer_port": COUNT}),
     "Connection": record(
         {**_CONNECTION, "type": one_of("network", "direct")},
-        {"user_provided_name": ANYTHING, "variable_map": OBJECT},
+        {"user_provided_name": ANYTHING, "variable_map": OBJECT, "container_id": TEXT},
+    ),
+    "Session": record(
+        {
+            "channel_number": COUNT, "handle_max": COUNT, "next_incoming_id": COUNT,
+            "incoming_window": COUNT, "next_outgoing_id": COUNT, "remote_incoming_window": COUNT,
+            "remote_outgoing_window": COUNT, "outgoing_unsettled_deliveries": COUNT,
+            "incoming_links": list_of(ref("IncomingLink")),
+            "outgoing_links": list_of(ref("OutgoingLink")),
+        }
+    ),
+    "IncomingLink": record(
+        {
+            **_LINK, "snd_settle_mode": one_of("mixed", "settled", "unsettled"),
+            "target_address": nullable(TEXT), "max_message_size": COUNT,
+            "unconfirmed_messages": COUNT,
+        }
+    ),
+    "OutgoingLink": record(
+        {
+            **_LINK, "source_address": nullable(TEXT), "queue_name": TEXT, "send_settled": FLAG,
+            "max_message_size": any_of(COUNT, one_of("unlimited")),
+            "filter": list_of(
+                record({"name": TEXT, "descriptor": any_of(COUNT, TEXT), "value": ANYTHING})
+            ),
+        }
     ),
     "StreamConnection": record(_CONNECTION, {"user_provided_name": ANYTHING}),
     "StreamPublisher": record(

@@ -135,6 +135,7 @@ CLIENTS = (
     _clients.shows("/connections/{connection}", ref("Connection"), 400, 404, parameters=BYTES),
     _clients.deletes("/connections/{connection}", 404, parameters=[REASON]),
     _clients.lists("/connections/{connection}/channels", ref("Channel"), 404, parameters=RATES),
+    _clients.lists("/connections/{connection}/sessions", ref("Session"), 404),
     _clients.lists("/channels", ref("Channel"), parameters=RATES),
     _clients.lists("/vhosts/{vhost}/channels", ref("Channel"), 404, parameters=RATES),
     _clients.shows("/channels/{channel}", ref("SingleChannel"), 400, 404, parameters=RATES),

@@ -14,6 +14,7 @@ import {rates} from "../samples.js";
 import {asBytes, session} from "../session.js";
 import {List} from "../table.js";
 import {channelColumns, stateOf} from "./channels.js";
+import {connectionSessions} from "./links.js";
 import {connectionClients} from "./stream_clients.js";
 
 const inVhost = (vhost) => (vhost ? `${path("vhosts", vhost)}/connections` : "connections");
@@ -42,6 +43,7 @@ route("connections", () => {
         cell: (row) => byteRate(row.send_oct_details?.rate)},
       {key: "client_properties.product", title: "Client", isExtra: true},
       {key: "client_properties.client_id", title: "Client id", isExtra: true},
+      {key: "container_id", title: "Container id", isExtra: true},
       {key: "peer_host", title: "Client address", isExtra: true},
       {key: "timeout", title: "Heartbeat", number: true, isExtra: true,
         cell: (row) => (row.timeout ? `${row.timeout} s` : "off")},
@@ -71,13 +73,19 @@ route("connections/:name", ({name}) => {
     render(about, aboutConnection(row));
     render(properties, json(row.client_properties));
     flow.draw({"From client": rates(row, "recv_oct"), "To client": rates(row, "send_oct")});
-    if (row.protocol === "stream" && clients === channels) {
-      clients = connectionClients(row.vhost, name);
+    if (clients === channels && row.protocol in PARTS) {
+      clients = PARTS[row.protocol](row);
       replace(parts, clients.element);
     }
     await clients.refresh();
   }};
 });
+
+// What connections of a protocol without channels have in their place.
+const PARTS = {
+  "stream": (row) => connectionClients(row.vhost, row.name),
+  "AMQP 1-0": connectionSessions,
+};
 
 function aboutConnection(row) {
   return facts({
@@ -88,6 +96,7 @@ function aboutConnection(row) {
     TLS: row.ssl ? [row.ssl_protocol, row.ssl_cipher].filter(Boolean).join(" ") : "no",
     Heartbeat: row.timeout ? `${row.timeout} s` : "off", "Frame max": bytes(row.frame_max),
     "Channel max": count(row.channel_max), ...ofProtocol(row.variable_map),
+    ...(row.container_id === undefined ? {} : {"Container id": row.container_id}),
     "Connected at": time(row.connected_at),
     "From client": bytes(row.recv_oct), "To client": bytes(row.send_oct),
     ...(row.peer_cert_subject ? {Certificate: row.peer_cert_subject} : {}),

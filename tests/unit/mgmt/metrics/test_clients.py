@@ -21,6 +21,7 @@ class Channel:
         self.unacked = ()
         self.prefetch_count, self.global_prefetch_count = 10, 0
         self.counted_as = AMQP091
+        self.publisher_count = int(published > 0)
 
     def message_counts(self):
         return self.counts
