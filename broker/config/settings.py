@@ -174,6 +174,14 @@ class Config:
         1_800_000,
         "How long a consumer may keep a delivery unacknowledged before its channel is closed.",
     )
+    consumer_timeout_action: str = setting(
+        "consumer_timeout_action",
+        one_of("", "close_channel", "cancel_consumer"),
+        "",
+        "What happens to a consumer that keeps a delivery for too long: its channel is closed, or "
+        "only the consumer is cancelled and its messages go back to the queue.",
+        default_text="close_channel; cancel_consumer with `compat = 4.x`, for quorum queues",
+    )
     dead_letter_worker_consumer_prefetch: int = setting(
         "dead_letter_worker_consumer_prefetch",
         whole_number("dead letters", minimum=1, maximum=10_000),
@@ -368,6 +376,14 @@ class Config:
     def is_as_rabbitmq_4_3(self) -> bool:
         """Whether it behaves like RabbitMQ 4.3 where that differs from 4.0."""
         return self.compat == "4.x"
+
+    @property
+    def cancels_timed_out_consumers(self) -> bool:
+        """Whether a consumer that keeps a delivery for too long is cancelled, and not its channel
+        closed.
+        """
+        action = self.consumer_timeout_action
+        return action == "cancel_consumer" or (not action and self.is_as_rabbitmq_4_3)
 
     def extension(self, section: type[Section]) -> Section:
         """The section of an installed package: the given settings, or the defaults."""

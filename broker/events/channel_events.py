@@ -101,6 +101,19 @@ def consumer_deleted(consumer: EventConsumer) -> None:
         )
 
 
+def consumer_near_timeout(consumer: EventConsumer, held_ms: int, timeout_ms: int) -> None:
+    """A consumer has held a delivery for most of the time that it may hold one. RabbitMQ has no
+    such event.
+    """
+    session = consumer.session
+    events = session.connection.services.events
+    if events.are_wanted:
+        events.notify("consumer.near_timeout", {
+            **_consumer_facts(consumer), "held_ms": held_ms, "timeout_ms": timeout_ms,
+            "user_who_performed_action": session.connection.user.name,
+        })  # fmt: skip
+
+
 def consumer_lost_its_queue(consumer: EventConsumer) -> None:
     """A consumer ended with its queue; the queue's event names the user that deleted it."""
     events = consumer.session.connection.services.events

@@ -87,6 +87,8 @@ class NodeCounts:
     confirmed (at-least-once); kept_confirmed: the confirmed ones. given_by_quorum_queues,
     given_by_streams: to clients of this node; channels count these deliveries, too.
     given_in_amqp10: those to clients of AMQP 1.0, by the module of the queue's kind.
+    consumer_timeout_warnings, consumer_timeouts: consumers that held a delivery for most of their
+    timeout, and for longer.
     by_protocol: those of closed channels that are sessions of a protocol beside AMQP 0-9-1.
     stream_protocol: its publishers and consumers. stream_errors: what its clients were refused
     with, by the code's name.
@@ -97,6 +99,7 @@ class NodeCounts:
         self.published_with_confirms = 0
         self.connections_opened = self.connections_closed = 0
         self.channels_opened = self.channels_closed = 0
+        self.consumer_timeout_warnings = self.consumer_timeouts = 0
         self.queues_declared = self.queues_created = self.queues_deleted = 0
         self.bytes_in = self.bytes_out = self.reads = self.writes = 0
         self.dead_lettered: Counter[tuple[str, str]] = Counter()

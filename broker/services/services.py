@@ -25,6 +25,7 @@ from leveret.broker.resources.unread_sockets import UnreadSockets
 from leveret.broker.retained.retained_messages import RetainedMessages
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.counts import NodeCounts
+from leveret.broker.runtime.log_limit import LogLimit
 from leveret.broker.runtime.message_numbers import MessageNumbers
 from leveret.broker.runtime.turns import Turns
 from leveret.broker.services.absent_owners import AbsentOwners
@@ -59,6 +60,7 @@ class Services:
     audit: told of changes, with their requester.
     open_counts: of connections and channels, for limits.
     client_addresses: of the nodes, for clients of streams. mqtt_addresses: for those of MQTT.
+    timeout_log_limit: of warnings of consumers that are near their timeout.
     holds_confirms: publisher confirms are withheld, for tests of publishers.
     serves_amqp10: clients of AMQP 1.0 may connect.
     interceptors, outgoing_interceptors: called with each message that a client publishes, or gets
@@ -94,6 +96,7 @@ class Services:
     retained: RetainedMessages = field(init=False)
     client_ids: ClientIds = field(init=False)
     absent_owners: AbsentOwners = field(default_factory=AbsentOwners)
+    timeout_log_limit: LogLimit = field(default_factory=LogLimit)
     observer: Observer | None = None
     holds_confirms: bool = False
     serves_amqp10: bool = field(init=False)

@@ -19,7 +19,6 @@ from mypy_extensions import mypyc_attr
 from leveret.broker.amqp.errors import ChannelFault, precondition_failed
 from leveret.broker.declarations.values import Declaration
 from leveret.broker.events.channel_events import channel_closed, consumer_deleted
-from leveret.broker.queues.contract.arguments import CONSUMER_TIMEOUT
 from leveret.broker.queues.contract.queue_client import UNLIMITED, QueueClient
 from leveret.broker.runtime.counts import AMQP091, MessageCounts, ProtocolCounts
 from leveret.broker.runtime.long_work import LongWork
@@ -47,17 +46,17 @@ class Session:
     committing: transactions that are committed but not on disk yet, the oldest first.
     has_ended: its consumers get no more messages, although not all of them may be cancelled yet.
     has_confirms_due: there are confirms to send. message_bytes_max: of a body.
-    checks_timeouts: it may hold deliveries whose timeout the queue does not check itself.
+    warned_deliveries: the delivery tag of the last warning of a timeout, by consumer tag.
     intercepts_outgoing: messages may be changed before its client gets them (interceptors.py).
     counts: its messages; `message_counts` adds those that are not counted on the message path.
     """
 
     __slots__ = (
-        "checks_timeouts", "committing", "confirms", "connection", "consumers", "counts",
-        "global_credit", "global_prefetch_count", "has_confirms_due", "has_ended",
-        "intercepts_outgoing", "last_queue", "message_bytes_max", "next_delivery_tag", "number",
-        "opened_at_s", "prefetch_count", "reply_consumer_tag", "reply_name", "services",
-        "transaction", "unacked", "vhost",
+        "committing", "confirms", "connection", "consumers", "counts", "global_credit",
+        "global_prefetch_count", "has_confirms_due", "has_ended", "intercepts_outgoing",
+        "last_queue", "message_bytes_max", "next_delivery_tag", "number", "opened_at_s",
+        "prefetch_count", "reply_consumer_tag", "reply_name", "services", "transaction", "unacked",
+        "vhost", "warned_deliveries",
     )  # fmt: skip
 
     def __init__(self, connection: SessionConnection, number: int) -> None:
@@ -68,7 +67,7 @@ class Session:
         self.has_ended = False
         self.next_delivery_tag = 1
         self.unacked = UnackedMessages()
-        self.checks_timeouts = False
+        self.warned_deliveries: dict[str, int] = {}
         self.consumers: dict[str, Any] = {}
         self.prefetch_count = 0
         self.global_prefetch_count = 0
@@ -186,8 +185,6 @@ class Session:
 
         consumer: None if they were not delivered to one.
         """
-        if consumer is None:
-            self.checks_timeouts = True
         first = tag = self.next_delivery_tag
         records, now_ms = self.unacked.records, self.services.clock.now_ms()
         for entry in entries:
@@ -205,8 +202,14 @@ class Session:
             record = self.unacked.take(delivery_tag)
             taken = None if record is None else [(delivery_tag, record)]
         if taken is None:
-            raise unknown_delivery_tag(delivery_tag)
+            self.require_taken_back(delivery_tag)
+            taken = []
         return taken
+
+    def require_taken_back(self, delivery_tag: int) -> None:
+        """Raise 406 unless the delivery was taken back from a cancelled consumer."""
+        if not self.unacked.forget_taken_back(delivery_tag):
+            raise unknown_delivery_tag(delivery_tag)
 
     def requeue(self, taken: list[tuple[int, Unacked]], is_failed: bool = False) -> None:
         """Return messages to their queues, each queue getting all of its own at once.
@@ -235,37 +238,6 @@ class Session:
         waiting = [consumer for consumer in self.consumers.values() if consumer.is_waiting]
         for consumer in sorted(waiting, key=_served):
             consumer.queue.credit(consumer)
-
-    def check_consumer_timeout(self, timeout_ms: int) -> None:
-        """Raise 406 if the oldest delivery has been unsettled for too long.
-
-        timeout_ms: if neither its consumer nor its queue has a timeout.
-        """
-        oldest = self._oldest_checked()
-        if oldest is None:
-            return
-        own = oldest.queue.options.consumer_timeout_ms
-        if oldest.consumer is not None and oldest.consumer.timeout_ms is not None:
-            own = oldest.consumer.timeout_ms
-        if own is not None:
-            timeout_ms = own
-        if self.services.clock.now_ms() - oldest.delivered_at_ms > timeout_ms:
-            self.fail_timed_out(timeout_ms)
-
-    def _oldest_checked(self) -> Unacked | None:
-        """The oldest delivery whose queue does not check the timeout itself.
-
-        Since RabbitMQ 4.3, queues that know timeouts of consumers do (`SessionConsumer.timed_out`).
-        """
-        if not self.services.config.is_as_rabbitmq_4_3:
-            return self.unacked.oldest()
-        if not self.checks_timeouts:
-            return None
-        for record in self.unacked.records.values():
-            kind = record.queue.kind
-            if record.consumer is None or CONSUMER_TIMEOUT not in kind.consumer_arguments:
-                return record
-        return None
 
     def fail_timed_out(self, timeout_ms: int) -> None:
         """Raise 406: a delivery has been unsettled for too long."""

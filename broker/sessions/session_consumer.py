@@ -46,11 +46,6 @@ class SessionConsumer(Consumer):
         if OFFSET_ARGUMENT in arguments:
             now_s = session.services.clock.wall_time_s()
             start = read_offset(arguments[OFFSET_ARGUMENT], now_s) or NEXT
-        timeout_ms: int | None = None
-        if CONSUMER_TIMEOUT not in queue.kind.consumer_arguments:
-            session.checks_timeouts = True
-        elif CONSUMER_TIMEOUT in arguments:
-            timeout_ms = arguments[CONSUMER_TIMEOUT][1]
         super().__init__(
             tag,
             no_ack,
@@ -58,7 +53,7 @@ class SessionConsumer(Consumer):
             priority,
             cancels_on_failover,
             start,
-            timeout_ms,
+            _own_timeout_ms(arguments),
             read_filter(arguments),
         )
         self.session = session
@@ -172,20 +167,27 @@ class SessionConsumer(Consumer):
         """Another object stands for the queue from now on, perhaps of another kind."""
         held = self.held
         self.queue = queue
-        self.session.checks_timeouts = True
         self._shares_limit = queue.kind.has_global_qos
         self.credit = self._credit_max() - held
+
+    @property
+    def is_cancelled_by_timeout(self) -> bool:
+        """Whether a timeout cancels only the consumer (`consumer_timeout_action`), and not the
+        session: its client has to be told.
+        """
+        session = self.session
+        return session.tells_cancels and session.services.config.cancels_timed_out_consumers
 
     def timed_out(self) -> None:
         """The queue has taken back messages that it held for too long: end it, or its session.
 
-        Since RabbitMQ 4.3, only the consumer ends if the client can be notified. The session keeps
-        what it held: late acknowledgements have no effect.
+        The session keeps what a cancelled consumer held: late acknowledgements have no effect.
         """
         session = self.session
         if session.has_ended:
             return
-        if session.services.config.is_as_rabbitmq_4_3 and session.tells_cancels:
+        session.services.counts.consumer_timeouts += 1
+        if self.is_cancelled_by_timeout:
             if session.consumers.get(self.tag) is self:
                 del session.consumers[self.tag]
                 self.queue.cancel(self)
@@ -201,3 +203,10 @@ class SessionConsumer(Consumer):
         """The queue is deleted: leave the session."""
         self.session.consumers.pop(self.tag, None)
         consumer_lost_its_queue(self)
+
+
+def _own_timeout_ms(arguments: Table) -> int | None:
+    """The timeout that a consumer asks for. Kinds of queues that do not know it do not check it."""
+    value = arguments[CONSUMER_TIMEOUT][1] if CONSUMER_TIMEOUT in arguments else None
+    is_time = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return value if is_time else None

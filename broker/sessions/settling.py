@@ -6,7 +6,7 @@ settled over several turns.
 
 from leveret.broker.events.taps import Taps
 from leveret.broker.runtime.pending import Steps
-from leveret.broker.sessions.session import Session, unknown_delivery_tag
+from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.transaction import ACK, DISCARD, FAIL, REQUEUE
 from leveret.broker.sessions.unacked import SETTLE_WORK, by_queue
 from leveret.broker.sessions.unacked_record import Unacked
@@ -28,7 +28,8 @@ def ack(session: Session, delivery_tag: int, multiple: int) -> Steps | None:
         return None
     record = session.unacked.take(delivery_tag)
     if record is None:
-        raise unknown_delivery_tag(delivery_tag)
+        session.require_taken_back(delivery_tag)
+        return None
     tracer = session.vhost.tracer
     if tracer is not None:
         tracer.acked(session, [(delivery_tag, record)])
@@ -76,7 +77,8 @@ async def _settle_in_slices(session: Session, action: str, delivery_tag: int) ->
     """Settle all deliveries up to a tag, in each turn as many as there is work left for."""
     tags = session.unacked.open_tags(delivery_tag or session.unacked.last_tag)
     if tags is None:
-        raise unknown_delivery_tag(delivery_tag)
+        session.require_taken_back(delivery_tag)
+        return
     turns = session.vhost.turns
     while (taken := session.unacked.take_next(tags, affordable(session))) is not None:
         turns.work_left -= SETTLE_WORK * (1 + len(taken))

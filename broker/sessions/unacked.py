@@ -10,12 +10,14 @@ from heapq import merge
 from itertools import chain, islice, takewhile
 
 from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.sessions.unacked_record import Unacked
+from leveret.broker.sessions.unacked_record import SettlingConsumer, Unacked
 from leveret.storage.messages.message import Entry
 
 SETTLE_WORK = 4
 """The work of settling one delivery, in the units of broker/runtime/turns.py."""
 GIVEN_BACK_AT_ONCE = 500
+TAKEN_BACK_MAX = 65_536
+"""Deliveries taken back from cancelled consumers that may still be settled, without effect."""
 PUT_BACK_AT_ONCE, PUT_BACK_WORK = 4000, 2
 """Records that are opened again in one step of two milliseconds, and the work of each."""
 
@@ -23,9 +25,10 @@ PUT_BACK_AT_ONCE, PUT_BACK_WORK = 4000, 2
 class UnackedMessages:
     """Unsettled deliveries by their tags, in the order of the tags."""
 
-    __slots__ = ("_lowest", "records")
+    __slots__ = ("_lowest", "_taken_back", "records")
 
     def __init__(self) -> None:
+        self._taken_back: dict[int, None] = {}
         self.records: dict[int, Unacked] = {}
         """Written directly on the message path: one dict store a message. In the order of tags."""
         self._lowest = 1
@@ -69,6 +72,25 @@ class UnackedMessages:
                 taken.append((tag, record))
         self._lowest = delivery_tag + 1
         return taken
+
+    def take_back(self, consumer: SettlingConsumer) -> list[tuple[int, Unacked]]:
+        """Remove the records of a consumer, in order. Their tags may still be settled later."""
+        taken = [
+            (tag, record) for tag, record in self.records.items() if record.consumer is consumer
+        ]
+        for tag, _ in taken:
+            del self.records[tag]
+            self._taken_back[tag] = None
+        for tag in list(islice(self._taken_back, max(0, len(self._taken_back) - TAKEN_BACK_MAX))):
+            del self._taken_back[tag]
+        return taken
+
+    def forget_taken_back(self, delivery_tag: int) -> bool:
+        """Forget that a delivery was taken back; whether it was."""
+        if delivery_tag not in self._taken_back:
+            return False
+        del self._taken_back[delivery_tag]
+        return True
 
     def take_all(self) -> list[tuple[int, Unacked]]:
         """Remove every record, in order."""

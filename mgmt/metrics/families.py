@@ -47,6 +47,10 @@ CHURN = _counters(
     queues_created_total="Total number of queues created",
     queues_deleted_total="Total number of queues deleted",
 )
+CONSUMER_TIMEOUTS = _counters(
+    consumer_timeout_warnings_total="Deliveries held for most of their consumers' timeouts",
+    consumer_timeouts_total="Consumers that held a delivery for longer than their timeout",
+)
 NODE_COARSE = (
     *_gauges(
         process_open_fds="Open file descriptors",

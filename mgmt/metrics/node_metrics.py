@@ -50,8 +50,12 @@ def add_alarms(page: Exposition, node: RunningNode) -> None:
 
 
 def add_churn(page: Exposition, node: RunningNode) -> None:
-    """Connections, channels and queues that were opened and closed."""
+    """Connections, channels and queues that were opened and closed, and timeouts of consumers."""
     page.add_row(names.CHURN, node.sampler.churn_row())
+    counts = node.sampler.facade.counts
+    page.add_row(
+        names.CONSUMER_TIMEOUTS, (counts.consumer_timeout_warnings, counts.consumer_timeouts)
+    )
 
 
 def add_coarse(page: Exposition, node: RunningNode) -> None:

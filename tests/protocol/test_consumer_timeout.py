@@ -188,37 +188,103 @@ def test_since_4_3_what_a_consumer_got_later_is_still_its_own(as_4_3):
         client.read_method(1, commands.Basic.GetEmpty)
 
 
-def test_since_4_3_deliveries_that_their_queue_checks_are_not_looked_at(as_4_3):
-    def checks_timeouts(embedded):
-        channels = [connection.channels[1] for connection in embedded.broker.connections]
-        return any(channel.checks_timeouts for channel in channels)
-
-    with opened(as_4_3) as client:
-        client.consume("q")
-        client.read_content(1, commands.Basic.Deliver)
-        assert not as_4_3.call(checks_timeouts)
-        client.declare("classic")
-        client.consume("classic")
-        assert as_4_3.call(checks_timeouts)
+@pytest.fixture
+def cancelling():
+    """A broker that cancels consumers after 90 seconds."""
+    config = Config(consumer_timeout_ms=90_000, consumer_timeout_action="cancel_consumer")
+    with EmbeddedBroker.in_thread(config, virtual_clock=True) as broker:
+        yield broker
 
 
-def test_since_4_3_a_channel_is_closed_if_its_client_knows_no_cancellation(as_4_3):
-    with opened(as_4_3, capabilities=()) as client:
-        client.consume("q")
-        client.read_content(1, commands.Basic.Deliver)
-        as_4_3.let_pass(3)
-        assert client.read_method(1, commands.Channel.Close).reply_text == TEXT
+def counts_of(broker):
+    """The warnings and the timeouts so far."""
+    counts = broker.call(lambda embedded: embedded.broker.services.counts)
+    return counts.consumer_timeout_warnings, counts.consumer_timeouts
 
 
-def test_it_can_be_switched_off():
-    config = Config(consumer_timeout_ms=None)
-    with (
-        EmbeddedBroker.in_thread(config, virtual_clock=True) as broker,
-        opened(broker) as client,
-    ):
+def test_a_warning_comes_when_four_fifths_are_over(caplog):
+    config = Config(consumer_timeout_ms=200_000)
+    with EmbeddedBroker.in_thread(config, virtual_clock=True) as broker, opened(broker) as client:
         client.declare("q")
-        client.consume("q")
+        client.consume("q", consumer_tag="slow")
         client.publish(1, "q", b"x")
         client.read_content(1, commands.Basic.Deliver)
-        broker.advance(1_000_000)
+        for _ in range(2):
+            broker.advance(CHECK_SECONDS)
+            client.declare("q")
+        assert counts_of(broker) == (0, 0)
+        broker.advance(CHECK_SECONDS)
         client.declare("q")
+        assert counts_of(broker) == (1, 0)
+        broker.advance(CHECK_SECONDS)
+        client.read_method(1, commands.Channel.Close)
+        assert counts_of(broker) == (1, 1)
+    (line,) = [line for line in caplog.messages if "consumer 'slow' has held" in line]
+    assert "a message of queue 'q' for 180 s, and may hold it for 200 s" in line
+
+
+def test_the_consumer_alone_is_cancelled_where_a_setting_says_so(cancelling):
+    with opened(cancelling) as client:
+        client.declare("q")
+        client.consume("q", consumer_tag="slow")
+        client.publish(1, "q", b"x")
+        client.read_content(1, commands.Basic.Deliver)
+        cancelling.advance(2 * CHECK_SECONDS)
+        assert client.read_method(1, commands.Basic.Cancel).consumer_tag == "slow"
+        message = client.take("q")
+        assert (message.body, message.method.redelivered) == (b"x", True)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        (commands.Basic.Ack, {"multiple": False}), (commands.Basic.Ack, {"multiple": True}),
+        (commands.Basic.Nack, {"multiple": False, "requeue": True}),
+        (commands.Basic.Reject, {"requeue": False}),
+    ],
+    ids=["ack", "multiple", "nack", "reject"],
+)  # fmt: skip
+def test_late_settlements_of_a_cancelled_consumer_have_no_effect(cancelling, method, arguments):
+    with opened(cancelling) as client:
+        client.declare("q")
+        client.consume("q")
+        for number in range(2):
+            client.publish(1, "q", b"%d" % number)
+            client.read_content(1, commands.Basic.Deliver)
+        cancelling.advance(2 * CHECK_SECONDS)
+        client.read_method(1, commands.Basic.Cancel)
+        client.send_method(1, method, delivery_tag=2, **arguments)
+        assert client.declare("q").message_count == 2
+        client.send_method(1, commands.Basic.Ack, delivery_tag=9)
+        assert client.read_method(1, commands.Channel.Close).reply_code == 406
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_each_consumer_has_its_own_timeout_whatever_others_hold(cancelling, kind):
+    of_kind = {"x-queue-type": ("S", kind)}
+    with opened(cancelling) as client:
+        client.declare("q", durable=True, arguments=of_kind)
+        client.declare("hasty", durable=True, arguments=of_kind)
+        client.consume(
+            "q", consumer_tag="patient", arguments={"x-consumer-timeout": ("I", 600_000)}
+        )
+        client.consume(
+            "hasty", consumer_tag="hasty", arguments={"x-consumer-timeout": ("I", 60_000)}
+        )
+        for queue in ("q", "hasty"):
+            client.publish(1, queue, b"x")
+            client.read_content(1, commands.Basic.Deliver)
+        cancelling.advance(2 * CHECK_SECONDS)
+        assert client.read_method(1, commands.Basic.Cancel).consumer_tag == "hasty"
+        client.send_method(1, commands.Basic.Ack, delivery_tag=1)
+        assert client.declare("q", durable=True, arguments=of_kind).message_count == 0
+
+
+def test_a_message_that_was_got_still_ends_the_channel(cancelling):
+    with opened(cancelling) as client:
+        client.declare("q")
+        client.publish(1, "q", b"x")
+        client.send_method(1, commands.Basic.Get, queue="q")
+        client.read_content(1, commands.Basic.GetOk)
+        cancelling.advance(2 * CHECK_SECONDS)
+        client.read_method(1, commands.Channel.Close)

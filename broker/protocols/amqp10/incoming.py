@@ -42,6 +42,7 @@ from leveret.broker.protocols.amqp10.performatives import (
 from leveret.broker.protocols.ending import GONE, HANDSHAKE, RUNNING
 from leveret.broker.protocols.logging_in import Unexpected
 from leveret.broker.runtime.pending import Steps
+from leveret.broker.sessions import consumer_timeouts
 from leveret.storage.metadata.metadata import MetadataError
 
 INITIAL_FRAME_BYTES_MAX: Final = 64 * 1024
@@ -281,7 +282,7 @@ class Incoming(HeldInput):
         """End each session that holds a delivery unsettled for longer than its timeout."""
         for session in list(self.sessions.values()):
             try:
-                session.check_consumer_timeout(timeout_ms)
+                consumer_timeouts.check(session, timeout_ms)
             except Fault as fault:
                 self._fail(session, fault)
 

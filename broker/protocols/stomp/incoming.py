@@ -33,7 +33,7 @@ from leveret.broker.protocols.stomp.subscribing import (
 )
 from leveret.broker.protocols.stomp.transactions import Transactions
 from leveret.broker.runtime.pending import Answer, Steps
-from leveret.broker.sessions import publishing
+from leveret.broker.sessions import consumer_timeouts, publishing
 from leveret.storage.metadata.metadata import MetadataError
 
 INITIAL_FRAME_BYTES_MAX: Final = 64 * 1024
@@ -378,7 +378,7 @@ class Incoming(HeldInput):
         session = self._connection.session
         if session is not None:
             try:
-                session.check_consumer_timeout(timeout_ms)
+                consumer_timeouts.check(session, timeout_ms)
             except Fault as fault:
                 self._fail(of_fault(fault))
 

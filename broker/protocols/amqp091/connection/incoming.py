@@ -53,8 +53,7 @@ from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.pending import Steps
 from leveret.broker.runtime.turns import TurnOver
 from leveret.broker.services.services import Services
-from leveret.broker.sessions import publishing, settling
-from leveret.broker.sessions.session import unknown_delivery_tag
+from leveret.broker.sessions import consumer_timeouts, publishing, settling
 from leveret.broker.sessions.targets import Target, Targets
 from leveret.broker.sessions.unacked_record import Unacked
 from leveret.storage.messages.message import Entry
@@ -184,7 +183,7 @@ class Incoming(FrameSink):
     def check_consumer_timeout(self, timeout_ms: int) -> None:
         """Close each channel that holds a delivery unsettled for longer than its timeout."""
         for channel in tuple(self._channels.values()):
-            self._check_timeout(channel, channel.check_consumer_timeout, timeout_ms)
+            self._check_timeout(channel, partial(consumer_timeouts.check, channel), timeout_ms)
 
     def end_timed_out(self, number: int, timeout_ms: int) -> None:
         """Close a channel that has held deliveries for too long, unless it has ended."""
@@ -349,7 +348,8 @@ class Incoming(FrameSink):
         for delivery_tag in delivery_tags:
             record = take(delivery_tag)
             if record is None:
-                raise unknown_delivery_tag(delivery_tag)
+                target_channel.require_taken_back(delivery_tag)
+                continue
             if record.queue is not self._acked_queue:
                 self._settle_acked()
                 self._acked_queue = record.queue

@@ -1,0 +1,124 @@
+"""Deliveries that clients leave unsettled for too long: warnings, and the end of their consumers.
+
+Once a minute the node checks each session. The timeout of a delivery is its consumer's own, else
+that of its queue (an argument or a policy), else the node's. When four fifths of it are over, a
+log line, an event and a counter warn, once for each delivery that is its consumer's oldest. After
+all of it, `consumer_timeout_action` decides:
+
+    close_channel      the session ends with 406, as in RabbitMQ before 4.3
+    cancel_consumer    the consumer is cancelled, and its client notified; the messages that it
+                       holds go back to the queue. Late settlements of them have no effect.
+
+A client that cannot be told of a cancelled consumer, and a message that was taken with basic.get,
+always end the session. Since RabbitMQ 4.3, quorum queues check their consumers themselves
+(`SessionConsumer.timed_out`); these are only warned of here.
+"""
+
+import logging
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import Final, NamedTuple
+
+from leveret.broker.events.channel_events import consumer_deleted, consumer_near_timeout
+from leveret.broker.queues.contract.arguments import CONSUMER_TIMEOUT
+from leveret.broker.runtime.long_work import LongWork
+from leveret.broker.sessions.session import Session
+from leveret.broker.sessions.session_consumer import SessionConsumer
+from leveret.broker.sessions.unacked import giving_back
+from leveret.broker.sessions.unacked_record import Unacked
+
+WARNED_PERCENT: Final = 80
+RECORDS_MAX: Final = 20_000
+"""The oldest deliveries of a session that a check looks at: about a millisecond."""
+
+logger = logging.getLogger("leveret.channel")
+
+
+class Oldest(NamedTuple):
+    """The oldest delivery of a consumer, or of those taken with basic.get, and its age."""
+
+    tag: int
+    record: Unacked
+    held_ms: int
+    timeout_ms: int
+
+
+def check(session: Session, node_timeout_ms: int) -> None:
+    """Warn of consumers of a session, and cancel them. Raises 406 if the session has to end.
+
+    node_timeout_ms: for deliveries of which neither the consumer nor the queue has a timeout.
+    """
+    for oldest in list(_oldest_of_each(session, node_timeout_ms)):
+        if oldest.held_ms <= oldest.timeout_ms * WARNED_PERCENT // 100:
+            continue
+        if oldest.held_ms <= oldest.timeout_ms or _is_checked_by_queue(session, oldest.record):
+            _warn(session, oldest)
+            continue
+        session.services.counts.consumer_timeouts += 1
+        consumer = oldest.record.consumer
+        if isinstance(consumer, SessionConsumer) and consumer.is_cancelled_by_timeout:
+            _cancel(session, consumer)
+        else:
+            session.fail_timed_out(oldest.timeout_ms)
+
+
+def _oldest_of_each(session: Session, node_timeout_ms: int) -> Iterator[Oldest]:
+    now_ms = session.services.clock.now_ms()
+    seen: set[object] = set()
+    for tag, record in islice(session.unacked.records.items(), RECORDS_MAX):
+        if record.consumer in seen:
+            continue
+        seen.add(record.consumer)
+        timeout_ms = record.queue.options.consumer_timeout_ms
+        if record.consumer is not None and record.consumer.timeout_ms is not None:
+            timeout_ms = record.consumer.timeout_ms
+        yield Oldest(
+            tag, record, int(now_ms - record.delivered_at_ms),
+            node_timeout_ms if timeout_ms is None else timeout_ms,
+        )  # fmt: skip
+        if len(seen) > len(session.consumers):
+            return
+
+
+def _is_checked_by_queue(session: Session, record: Unacked) -> bool:
+    if not session.services.config.is_as_rabbitmq_4_3 or record.consumer is None:
+        return False
+    return CONSUMER_TIMEOUT in record.queue.kind.consumer_arguments
+
+
+def _warn(session: Session, oldest: Oldest) -> None:
+    """Warn that a delivery is near its timeout, unless this was done."""
+    consumer = oldest.record.consumer
+    key = consumer.tag if isinstance(consumer, SessionConsumer) else ""
+    if session.warned_deliveries.get(key) == oldest.tag:
+        return
+    session.warned_deliveries[key] = oldest.tag
+    session.services.counts.consumer_timeout_warnings += 1
+    if isinstance(consumer, SessionConsumer):
+        consumer_near_timeout(consumer, oldest.held_ms, oldest.timeout_ms)
+    limit, now_ms = session.services.timeout_log_limit, session.services.clock.now_ms()
+    addition = limit.permit(session.connection.name, now_ms)
+    if addition is not None:
+        logger.warning(
+            "%s, channel %s: %s has held a message of queue '%s' for %s s, and may hold it for "
+            "%s s%s",
+            session.connection.name, session.number,
+            f"consumer '{key}'" if consumer is not None else "basic.get",
+            oldest.record.queue.name, oldest.held_ms // 1000, oldest.timeout_ms // 1000, addition,
+        )  # fmt: skip
+
+
+def _cancel(session: Session, consumer: SessionConsumer) -> None:
+    """Cancel a consumer, and give its messages back to the queue."""
+    if session.consumers.get(consumer.tag) is consumer:
+        del session.consumers[consumer.tag]
+    session.warned_deliveries.pop(consumer.tag, None)
+    consumer.queue.cancel(consumer)
+    consumer_deleted(consumer)
+    taken = session.unacked.take_back(consumer)
+    session.counts.given_back += len(taken)
+    give_back = partial(session.give_back, channel_ended=False)
+    steps = giving_back(iter(taken), give_back)
+    LongWork(session.vhost.turns, f"giving back what {consumer!r} held", steps).start()
+    consumer.tell_cancelled()
