@@ -10,7 +10,8 @@ recorded ones).
     expiration               annotation x-basic-expiration         header: ttl
     message_id               property of this name                 `urn:uuid:...` is a uuid
     correlation_id           property of this name                 `urn:uuid:...` is a uuid
-    user_id, reply_to        properties of these names             the same
+    user_id, reply_to        properties of these names             the same; of a direct reply,
+                                                                   the address of its queue
     content_type, _encoding  properties of these names             the same
     timestamp (seconds)      creation-time (milliseconds)          the same
     app_id                   application property x-basic-app-id   property group-id
@@ -42,6 +43,7 @@ from leveret.broker.amqp.properties import (
     CONTENT_TYPE,
     CORRELATION_ID,
     DELIVERY_MODE,
+    DIRECT_REPLY_TO,
     EXPIRATION,
     HEADERS,
     MESSAGE_ID,
@@ -67,10 +69,13 @@ from leveret.broker.amqp10.type_codes import (
     UBYTE,
     UUID,
 )
+from leveret.broker.amqp10.values import encode_string
 
 FILTER_VALUE_NAME: Final = b"x-stream-filter-value"
 _FILTER_VALUE_NAME_BYTES: Final = len(FILTER_VALUE_NAME)
 _URN: Final = b"urn:uuid:"
+_REPLY_QUEUE: Final = f"{DIRECT_REPLY_TO}.".encode()
+_QUEUES: Final = "/queues/"
 _TTL_MAX: Final = (1 << 32) - 1
 _NOWHERE: Final = -1
 
@@ -293,7 +298,10 @@ class SectionsWriter:
         _write_short(writer, raw, BINARY8, self._user_id if flags & USER_ID else _NOWHERE)
         writer.append(NULL)
         writer.append(NULL)
-        _write_short(writer, raw, STRING8, self._reply_to if flags & REPLY_TO else _NOWHERE)
+        if flags & REPLY_TO:
+            self._write_reply_to(writer, raw)
+        else:
+            writer.append(NULL)
         if flags & CORRELATION_ID:
             self._write_id(writer, raw, self._correlation_id)
         else:
@@ -311,6 +319,15 @@ class SectionsWriter:
         writer.append(NULL)
         writer.append(NULL)
         end_compound(writer, start + 3, 13)
+
+    def _write_reply_to(self, writer: BytesWriter, raw: bytes) -> None:
+        """Write where replies go: for a direct reply, in 4.0 the address of its queue."""
+        at = self._reply_to
+        if self._is_4 and raw[at + 1 : at + 1 + len(_REPLY_QUEUE)] == _REPLY_QUEUE:
+            name = raw[at + 1 : at + 1 + raw[at]]
+            writer.write(encode_string(_QUEUES + name.decode("utf-8", "surrogateescape")))
+        else:
+            _write_short(writer, raw, STRING8, at)
 
     def _write_id(self, writer: BytesWriter, raw: bytes, at: i64) -> None:
         """Write an id, in 4.0 a uuid if it is the text of one."""

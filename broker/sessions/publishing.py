@@ -54,6 +54,8 @@ from leveret.storage.messages.message import Message
 
 MESSAGE_BYTES_MAX = 512 * 1024 * 1024
 """RabbitMQ's hard limit, which no configuration raises."""
+_QUEUES = "/queues/"
+_REPLY_ADDRESS = f"{_QUEUES}{DIRECT_REPLY_TO}."
 _HIDDEN = ("BCC", STORED_BCC, STORED_FORM)
 """Headers that consumers must not see."""
 
@@ -375,12 +377,15 @@ def _routed(
 def _deliver_reply(session: Session, target: Target, message: Message) -> None:
     """Send a direct reply to the session that consumes it; no queue is involved.
 
-    It still counts as unroutable: RabbitMQ returns a mandatory reply that it has delivered.
+    Before 4.2, RabbitMQ counted it as unroutable: it returned a mandatory reply that was delivered.
     """
     if session.vhost.tracer is not None:
         session.vhost.tracer.published(session, [message], [target.address.routing_key], [])
     session.services.replies.deliver(message)
-    _unroutable(session, target, [message])
+    if session.returns_replies:
+        _unroutable(session, target, [message])
+    else:
+        session.counts.routed += 1
 
 
 def _unroutable(session: Session, target: Target, messages: list[Message]) -> None:
@@ -413,8 +418,14 @@ def _observe(session: Session, messages: list[Message], queues: Sequence[QueueCl
 
 
 def _with_reply_name(session: Session, header: ContentHeader) -> ContentHeader:
-    """Direct reply-to: replace the general name by the one generated for the session."""
-    if header.properties.get("reply_to") != DIRECT_REPLY_TO:
+    """Direct reply-to: replace the general name by the one generated for the session.
+
+    An address of AMQP 1.0 becomes the name in it.
+    """
+    reply_to = header.properties.get("reply_to", "")
+    if reply_to.startswith(_REPLY_ADDRESS):
+        return header.replace(reply_to=reply_to.removeprefix(_QUEUES))
+    if reply_to != DIRECT_REPLY_TO:
         return header
     if not session.reply_name:
         raise precondition_failed("fast reply consumer does not exist")

@@ -335,6 +335,11 @@ class Session:
         """How many publishers metrics count: one, if it has published."""
         return int(self.counts.published > 0)
 
+    @property
+    def returns_replies(self) -> bool:
+        """Whether a mandatory direct reply comes back though it was delivered."""
+        return not self.services.config.is_as_rabbitmq_4_3
+
     def message_counts(self) -> MessageCounts:
         """The messages of the session so far."""
         counts = self.counts

@@ -109,6 +109,18 @@ async def test_a_queue(management):
     assert missing == ("404", "queue 'a/b' in vhost '/' not found")
 
 
+async def test_the_queue_of_direct_replies(management):
+    client = management.client
+    source = Source(
+        expiry_policy="link-detach", dynamic=True, capabilities=["rabbitmq:volatile-queue"]
+    )
+    [answer] = await client.answers(Attach("replies", 2, RECEIVER, SETTLED, source=source))
+    status, queue = await management.request("GET", answer.source.address)
+    assert (status, queue["consumer_count"], queue["durable"]) == ("200", 1, False)
+    status, _ = await management.request("GET", f"{answer.source.address}-other")
+    assert status == "404"
+
+
 async def test_an_exchange_and_its_bindings(management):
     put = await management.request("PUT", "/exchanges/e", type="topic", durable=True)
     assert put == ("204", None)

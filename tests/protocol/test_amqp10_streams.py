@@ -4,6 +4,7 @@ import pytest
 
 from leveret.broker.amqp10.sections import encode_message, read_message
 from leveret.broker.amqp10.values import Value, encode, encode_described
+from leveret.broker.config.interceptor_settings import InterceptorSettings
 from leveret.broker.protocols.amqp10.performatives import RECEIVER, Attach, Source, Target, Transfer
 from leveret.broker.queues.contract.stream import StreamEntries
 from tests.protocol.amqp10_peer import Amqp10Node, encoded, text
@@ -96,3 +97,16 @@ async def test_a_stored_message_without_annotations_gets_its_address_and_offset(
     assert found.header["durable"] == Value("boolean", True)
     assert found.annotation("x-exchange") == text("")
     assert found.annotation("x-routing-key") == text("s")
+
+
+async def test_an_interceptor_adds_annotations_to_stored_sections():
+    interceptors = InterceptorSettings(sets_sent_time=True)
+    async with Amqp10Node(is_lone=True, interceptors=interceptors) as node:
+        await node.declare("s", queue_type="stream")
+        client = await node.client()
+        await client.publisher("/queues/s", 9)
+        await client.publish("body", 9, properties={"subject": text("x")})
+        found = read_message(await delivered(client))
+    assert (found.data, found.properties) == (b"body", {"subject": text("x")})
+    assert found.annotation("x-opt-rabbitmq-sent-time").kind == "long"
+    assert found.annotation("x-stream-offset") == Value("long", 0)

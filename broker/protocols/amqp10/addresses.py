@@ -65,6 +65,11 @@ def read_to(address: str) -> ExchangeAddress:
     return published_to(found)
 
 
+def queue_address(name: str) -> str:
+    """The address of a queue."""
+    return f"/queues/{encode_name(name)}"
+
+
 def published_to(address: QueueAddress | ExchangeAddress) -> ExchangeAddress:
     """The exchange and the routing key by which an address is published to."""
     if isinstance(address, QueueAddress):

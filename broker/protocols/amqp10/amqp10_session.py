@@ -515,6 +515,11 @@ class Amqp10Session(Session):
         self.send(Detach(link.handle, True, Error(condition)))
 
     @property
+    def returns_replies(self) -> bool:
+        """A direct reply that was delivered is accepted."""
+        return False
+
+    @property
     def tells_cancels(self) -> bool:
         """A client is notified of the end of its links."""
         return True

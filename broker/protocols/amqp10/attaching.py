@@ -8,6 +8,7 @@ from typing import Final
 
 from leveret.broker.amqp.errors import ChannelFault, not_found
 from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.properties import DIRECT_REPLY_TO
 from leveret.broker.amqp10.values import Value
 from leveret.broker.protocols.amqp10.addresses import (
     DEFAULT_EXCHANGE,
@@ -23,6 +24,11 @@ from leveret.broker.protocols.amqp10.conditions import (
     INVALID_FIELD,
     NOT_IMPLEMENTED,
     SessionEnds,
+)
+from leveret.broker.protocols.amqp10.dynamic_sources import (
+    attach_replies,
+    declare_temporary_queue,
+    wants_replies,
 )
 from leveret.broker.protocols.amqp10.incoming_link import IncomingLink
 from leveret.broker.protocols.amqp10.management_links import ManagementPair
@@ -132,6 +138,9 @@ async def _ensure_queue(session: Amqp10Session, address: QueueAddress, durable: 
     name, vhost = address.name, session.vhost
     if name in vhost.queues:
         return
+    if name.startswith(f"{DIRECT_REPLY_TO}."):
+        await declaring_queues.declare_queue(session, name, None)
+        return
     if not address.declares:
         raise not_found(f"no {resource(QUEUE, name, vhost.name)}")
     properties = QueueProperties({}, durable=durable)
@@ -143,19 +152,15 @@ async def _ensure_queue(session: Amqp10Session, address: QueueAddress, durable: 
 
 async def _attach_outgoing(session: Amqp10Session, request: Attach) -> None:
     source = request.source or Source()
-    if source.dynamic:
-        raise SessionEnds(NOT_IMPLEMENTED, "Dynamic sources not supported")
-    try:
-        address = read_source(source.address)
-    except AddressError as error:
-        raise SessionEnds(INVALID_FIELD, str(error)) from None
-    if isinstance(address, QueueAddress):
-        await _ensure_queue(session, address, bool(source.durable))
-        queue_name = address.name
-    else:
-        queue_name = await _bind_new_queue(session, address, bool(source.durable))
-    is_settled = request.snd_settle_mode == SETTLED
     handle, tag = request.handle, _tag(session, request)
+    if not source.dynamic:
+        queue_name = await _ensure_source(session, source)
+    elif wants_replies(request, source):
+        await attach_replies(session, request, tag, source)
+        return
+    else:
+        queue_name, source = await declare_temporary_queue(session, source)
+    is_settled = request.snd_settle_mode == SETTLED
     kind = session.vhost.queues[queue_name].kind if queue_name in session.vhost.queues else None
     clock = session.services.clock
     filters = read_filters(
@@ -191,6 +196,18 @@ async def _attach_outgoing(session: Amqp10Session, request: Attach) -> None:
     arguments = {**_arguments(request), **filters.arguments}
     properties = ConsumerProperties(tag, arguments, no_ack=no_ack)
     await consuming.consume(session, queue_name, properties, make=make, tell=tell)
+
+
+async def _ensure_source(session: Amqp10Session, source: Source) -> str:
+    """The queue that a source names, which is declared if its address says so."""
+    try:
+        address = read_source(source.address)
+    except AddressError as error:
+        raise SessionEnds(INVALID_FIELD, str(error)) from None
+    if isinstance(address, ExchangeAddress):
+        return await _bind_new_queue(session, address, bool(source.durable))
+    await _ensure_queue(session, address, bool(source.durable))
+    return address.name
 
 
 async def _bind_new_queue(session: Amqp10Session, address: ExchangeAddress, durable: bool) -> str:

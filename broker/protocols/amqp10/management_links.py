@@ -23,6 +23,7 @@ from urllib.parse import parse_qsl
 from leveret.broker.amqp import reply_codes
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.field_table import Field, Table, encode_table, sorted_table
+from leveret.broker.amqp.properties import DIRECT_REPLY_TO
 from leveret.broker.amqp10.conversion import field_of
 from leveret.broker.amqp10.sections import (
     Amqp10Message,
@@ -48,6 +49,7 @@ from leveret.broker.sessions.session import Session
 from leveret.broker.vhost.binding import Binding
 
 _BODY: Final = 0x77
+_REPLIES: Final = f"{DIRECT_REPLY_TO}."
 _NULL: Final = Value("null", None)
 _STATUS: Final = {
     reply_codes.NOT_FOUND: "404", reply_codes.ACCESS_REFUSED: "403",
@@ -152,6 +154,8 @@ async def _do(session: Session, request: _Request) -> tuple[str, Value]:
         case "PUT", ["queues", name]:
             return await _put_queue(session, _name(name), request)
         case "GET", ["queues", name]:
+            if _name(name).startswith(_REPLIES):
+                return "200", await _reply_queue(session, _name(name))
             return "200", await _queue(session, _find_queue(session, _name(name)))
         case "DELETE", ["queues", name]:
             return await _delete_queue(session, _name(name))
@@ -229,6 +233,24 @@ async def _queue(session: Session, queue: QueueClient) -> Value:
         message_count=Value("ulong", length.ready_count),
         consumer_count=Value("uint", length.consumer_count),
         **_members(session, queue),
+    )
+
+
+async def _reply_queue(session: Session, name: str) -> Value:
+    """What replies to a requester go to, if it is there: a responder asks this before its work."""
+    await declaring_queues.declare_queue(session, name, None)
+    return _map(
+        name=Value("string", name),
+        vhost=Value("string", session.vhost.name),
+        durable=Value("boolean", False),
+        auto_delete=Value("boolean", True),
+        exclusive=Value("boolean", False),
+        type=Value("string", "volatile"),
+        arguments=_values({}),
+        message_count=Value("ulong", 0),
+        consumer_count=Value("uint", 1),
+        leader=Value("string", session.services.config.node_name),
+        replicas=Value("list", []),
     )
 
 

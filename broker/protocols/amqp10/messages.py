@@ -176,6 +176,9 @@ class Delivered:
             self._sections = self._of_form(form, address)
         elif form is not None and form.protocol == ENTRY_FORM:
             self._sections, self._whole = b"", form.data
+            if header.stored is not header.raw:
+                # An interceptor has replaced the header that was read.
+                self._whole = _with_annotations(form.data, header.headers)
         else:
             self._sections = self._converted(header, address)
 
@@ -186,7 +189,7 @@ class Delivered:
             _X_EXCHANGE + encode_string(address.exchange)
             + _X_ROUTING_KEY + encode_string(address.routing_key)
         )  # fmt: skip
-        added = _annotations_added(self.header.headers, kept)
+        added = _annotations_added(self.header.headers, kept.annotations)
         items = own + kept.annotations + _encode_pairs(added)
         count = 2 * (2 + kept.annotation_count + len(added))
         if len(items) < 255 and count < 256:
@@ -241,14 +244,21 @@ class Delivered:
         return b"".join(pieces)
 
 
-def _annotations_added(headers: Table, kept: _Kept) -> Pairs:
-    """The annotations that a message has got since it was published."""
+def _with_annotations(sections: bytes, headers: Table) -> bytes:
+    """The sections of a message, with the annotations that these headers have beside its own."""
+    message = read_message(sections, is_ordered=False)
+    message.message_annotations += _annotations_added(headers, sections)
+    return encode_message(message)
+
+
+def _annotations_added(headers: Table, known: bytes) -> Pairs:
+    """The annotations that a message has got since it was published. known: its own, encoded."""
     return [
         pair
         for name, field in headers.items()
         if is_annotation(name)
         and (pair := _annotation(name, field)) is not None
-        and encode(pair[0]) not in kept.annotations
+        and encode(pair[0]) not in known
     ]
 
 

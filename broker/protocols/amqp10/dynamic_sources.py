@@ -1,0 +1,83 @@
+"""Links whose source the broker makes: replies, and queues of one connection.
+
+The capabilities of the source say which (rabbit_amqp_session.erl, `ensure_source`):
+
+    rabbitmq:volatile-queue    direct reply-to (reply_queue.py). The link has to be settled, the
+                               source not durable, and to end with the link
+    temporary-queue            an exclusive queue, which is deleted with the link
+"""
+
+from typing import Final, cast
+
+from leveret.broker.amqp10.values import Value
+from leveret.broker.events.channel_events import consumer_created
+from leveret.broker.protocols.amqp10.addresses import queue_address
+from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Session
+from leveret.broker.protocols.amqp10.conditions import NOT_IMPLEMENTED, SessionEnds
+from leveret.broker.protocols.amqp10.outgoing_link import OutgoingLink
+from leveret.broker.protocols.amqp10.performatives import SENDER, SETTLED, Attach, Source
+from leveret.broker.protocols.amqp10.reply_queue import ReplyQueue
+from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.runtime.names import QUEUE
+from leveret.broker.sessions import declaring_queues
+from leveret.broker.sessions.access import check
+from leveret.broker.sessions.declaring_queues import QueueProperties
+
+VOLATILE_QUEUE: Final = "rabbitmq:volatile-queue"
+TEMPORARY_QUEUE: Final = "temporary-queue"
+_WITH_LINK: Final = "link-detach"
+_MOVE: Final = "move"
+_NODE_PROPERTIES: Final = Value("map", [
+    (Value("symbol", "lifetime-policy"),
+     Value("described", (Value("symbol", "amqp:delete-on-close:list"), Value("list", [])))),
+    (Value("symbol", "supported-dist-modes"), Value("array", [Value("symbol", _MOVE)])),
+])  # fmt: skip
+
+
+def wants_replies(request: Attach, source: Source) -> bool:
+    """Whether a link with a dynamic source is for replies."""
+    return (
+        VOLATILE_QUEUE in (source.capabilities or ())
+        and request.snd_settle_mode == SETTLED
+        and not source.durable
+        and source.expiry_policy == _WITH_LINK
+        and not source.timeout
+    )
+
+
+async def attach_replies(session: Amqp10Session, request: Attach, tag: str, source: Source) -> None:
+    """Attach a link for replies, and answer."""
+    queue = ReplyQueue(session.vhost, session.services.replies)
+    await check(session, QUEUE, queue.name, "read")
+    answered = _made(source, queue.name, VOLATILE_QUEUE)
+    link = OutgoingLink(
+        session, session, cast(QueueClient, queue), tag, request._replace(source=answered), True, {}
+    )
+    queue.begin(link)
+    session.consumers[tag] = session.outgoing[request.handle] = link
+    session.send(
+        Attach(
+            request.name, request.handle, SENDER, snd_settle_mode=SETTLED,
+            rcv_settle_mode=request.rcv_settle_mode, source=answered, initial_delivery_count=0,
+        )
+    )  # fmt: skip
+    consumer_created(link)
+
+
+async def declare_temporary_queue(session: Amqp10Session, source: Source) -> tuple[str, Source]:
+    """Declare the queue of a link with a dynamic source; returns its name, and the source."""
+    if TEMPORARY_QUEUE not in (source.capabilities or ()):
+        raise SessionEnds(NOT_IMPLEMENTED, "Dynamic sources not supported")
+    properties = QueueProperties({}, durable=True, exclusive=True, auto_delete=True)
+    declared = await declaring_queues.declare_queue(session, "", properties)
+    await declared.synced
+    return declared.name, _made(source, declared.name, TEMPORARY_QUEUE)
+
+
+def _made(source: Source, name: str, capability: str) -> Source:
+    """The source that the broker has made, for the answer to the client."""
+    return Source(
+        queue_address(name), source.durable, _WITH_LINK, 0, dynamic=True,
+        dynamic_node_properties=_NODE_PROPERTIES, distribution_mode=_MOVE,
+        capabilities=[capability],
+    )  # fmt: skip
