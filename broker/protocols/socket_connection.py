@@ -218,9 +218,11 @@ class SocketConnection(SessionConnection):
         if ends_at_s is not None:
             clock = self.services.clock
             delay_ms = max(0.0, (ends_at_s - clock.wall_time_s()) * 1000)
-            self._expiry_timer = clock.call_later_ms(
-                delay_ms, partial(self.force_close, "credential expired")
-            )
+            self._expiry_timer = clock.call_later_ms(delay_ms, self.credential_expired)
+
+    def credential_expired(self) -> None:
+        """The user's credentials are no longer valid: close the connection."""
+        self.force_close("credential expired")
 
     def _stop_expiry(self) -> None:
         if self._expiry_timer is not None:

@@ -7,7 +7,7 @@ import pytest
 from leveret.broker.amqp.frames import PROTOCOL_HEADER
 from leveret.broker.config.authentication_settings import AuthenticationSettings
 from leveret.broker.protocols.amqp10.connection import REFUSAL_MS
-from leveret.broker.protocols.amqp10.login import HEADER, IDLE_TIMEOUT_MS, SASL_HEADER
+from leveret.broker.protocols.amqp10.login import HEADER, SASL_HEADER
 from leveret.broker.protocols.amqp10.performatives import (
     Attach,
     Begin,
@@ -23,6 +23,8 @@ from leveret.broker.protocols.ending import CLOSE_TIMEOUT_MS
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from tests.protocol.amqp10_peer import Amqp10Node
 
+SILENT_SECONDS = 60
+"""Twice the idle time-out that the broker tells."""
 PLUGIN = "rabbitmq_amqp1_0"
 
 
@@ -137,10 +139,40 @@ async def test_empty_frames_are_sent_within_the_time_of_the_client(node, clock):
 async def test_a_silent_client_is_given_up(node, clock):
     client = await node.connect().open()
     client.send_bytes(struct.pack(">IBBH", 8, 2, 0, 0))
-    clock.advance(2 * IDLE_TIMEOUT_MS / 1000)
+    clock.advance(SILENT_SECONDS)
     assert not client.socket.is_closed
-    clock.advance(2 * IDLE_TIMEOUT_MS / 1000)
+    clock.advance(SILENT_SECONDS)
+    (close,) = [one.performative for one in await client.frames()]
+    assert close.error[:2] == (
+        "amqp:resource-limit-exceeded",
+        "no frame received from client within idle timeout threshold",
+    )
     assert client.socket.is_closed
+
+
+async def test_idle_time_outs_follow_the_heartbeat_that_is_configured():
+    async with Amqp10Node(heartbeat_s=10) as node:
+        client = node.connect()
+        await client.log_in()
+        client.send_bytes(HEADER)
+        [_, opened] = await client.answers(Open("test"))
+        assert opened.idle_time_out == 5000
+
+
+async def test_a_client_cannot_have_frames_sent_all_the_time(node):
+    client = node.connect()
+    await client.log_in()
+    client.send_bytes(HEADER)
+    await client.answers(Open("test", idle_time_out=1))
+    assert client.socket.is_closed
+    assert not client.connection.is_open
+
+
+async def test_the_end_of_a_token_is_told(node):
+    client = await node.connect().open()
+    client.connection.credential_expired()
+    (close,) = [one.performative for one in await client.frames()]
+    assert close.error[:2] == ("amqp:unauthorized-access", "credential expired")
 
 
 async def test_sessions(node):

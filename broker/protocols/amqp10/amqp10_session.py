@@ -125,9 +125,10 @@ class Amqp10Session(Session):
     """
 
     __slots__ = (
-        "_incoming_window", "_keeps", "_next_incoming_id", "_next_outgoing_id", "_number_published",
-        "_outgoing_end", "_output", "_remote_window", "_returned", "_unsettled", "channel",
-        "frame_bytes_max", "handle_max", "incoming", "outgoing", "owner", "pairs",
+        "_excess_max", "_incoming_window", "_keeps", "_next_incoming_id", "_next_outgoing_id",
+        "_number_published", "_outgoing_end", "_output", "_remote_window", "_returned",
+        "_unsettled", "channel", "frame_bytes_max", "handle_max", "incoming", "outgoing", "owner",
+        "pairs",
     )  # fmt: skip
 
     def __init__(
@@ -146,7 +147,8 @@ class Amqp10Session(Session):
         self.pairs: dict[str, ManagementPair] = {}
         self._output = owner.output
         self._next_incoming_id = begin.next_outgoing_id
-        self._incoming_window = INCOMING_WINDOW
+        self._incoming_window = 0 if self.services.alarms.are_in_force else INCOMING_WINDOW
+        self._excess_max = 0
         self._next_outgoing_id = FIRST_OUTGOING_ID
         self._remote_window = begin.incoming_window
         self._outgoing_end = begin.next_outgoing_id + begin.outgoing_window
@@ -167,15 +169,15 @@ class Amqp10Session(Session):
     def begun(self) -> Begin:
         """The answer to the client's begin."""
         return Begin(
-            self.channel, self._next_outgoing_id, INCOMING_WINDOW, UINT_MAX, self.handle_max
+            self.channel, self._next_outgoing_id, self._incoming_window, UINT_MAX, self.handle_max
         )
 
     def send_flow(self, handle: int | None = None, **link: int | bool) -> None:
         """Send the state of the session, and that of a link."""
         self.send(
             Flow(
-                self._next_incoming_id, self._incoming_window, self._next_outgoing_id, UINT_MAX,
-                handle, **link,  # type: ignore[arg-type]
+                self._next_incoming_id, max(0, self._incoming_window), self._next_outgoing_id,
+                UINT_MAX, handle, **link,  # type: ignore[arg-type]
             )
         )  # fmt: skip
 
@@ -285,12 +287,26 @@ class Amqp10Session(Session):
             raise SessionEnds(UNATTACHED_HANDLE, f"Unknown link handle: {transfer.handle}")
         self._next_incoming_id = (self._next_incoming_id + 1) % SERIAL
         self._incoming_window -= 1
-        if self._incoming_window < 0:
-            raise SessionEnds(WINDOW_VIOLATION, "more transfers than the incoming window allows")
-        if self._incoming_window <= INCOMING_WINDOW // 2:
+        if self._incoming_window < -self._excess_max:
+            raise SessionEnds(
+                WINDOW_VIOLATION,
+                f"incoming window violation (tolerated excess tranfers: {self._excess_max})",
+            )
+        if self._incoming_window <= INCOMING_WINDOW // 2 and not self.services.alarms.are_in_force:
             self._incoming_window = INCOMING_WINDOW
             self.send_flow()
         return link
+
+    def alarms_changed(self, are_in_force: bool) -> None:
+        """Close the incoming window during alarms, but for transfers that are under way."""
+        is_closed = self._incoming_window <= 0
+        if are_in_force and not is_closed:
+            self._incoming_window, self._excess_max = 0, INCOMING_WINDOW
+        elif not are_in_force and (is_closed or self._excess_max):
+            self._incoming_window, self._excess_max = INCOMING_WINDOW, 0
+        else:
+            return
+        self.send_flow()
 
     def publish(self, link: IncomingLink, message: IncomingMessage) -> Steps | None:
         """Publish a message. Raises SessionEnds, ChannelFault; see `publishing.publish`."""
@@ -540,7 +556,7 @@ class Amqp10Session(Session):
         """The state of the session. The client's outgoing window is what it has told last."""
         return Windows(
             self._next_incoming_id,
-            self._incoming_window,
+            max(0, self._incoming_window),
             self._next_outgoing_id,
             self._remote_window,
             (self._outgoing_end - self._next_incoming_id) % SERIAL,

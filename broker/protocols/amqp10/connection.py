@@ -21,6 +21,9 @@ from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Session
 from leveret.broker.protocols.amqp10.conditions import (
     CONNECTION_FORCED,
     FRAMING_ERROR,
+    NOT_ALLOWED,
+    RESOURCE_LIMIT_EXCEEDED,
+    UNAUTHORIZED_ACCESS,
     ConnectionEnds,
 )
 from leveret.broker.protocols.amqp10.idle_times import IdleTimes
@@ -29,7 +32,7 @@ from leveret.broker.protocols.amqp10.login import (
     CHANNEL_MAX,
     FRAME_BYTES_MAX,
     FRAME_BYTES_MIN,
-    IDLE_TIMEOUT_MS,
+    IDLE_TIMEOUT_MS_MIN,
     properties_of,
 )
 from leveret.broker.protocols.amqp10.performatives import (
@@ -153,11 +156,15 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
         self.container_id = request.container_id
         self.client_properties = properties_of(request)
         self.incoming.limit(config.frame_max_bytes or FRAME_BYTES_MAX)
-        silent_ms = 2 * IDLE_TIMEOUT_MS
+        idle_ms = request.idle_time_out or 0
+        if 0 < idle_ms < IDLE_TIMEOUT_MS_MIN:
+            raise ConnectionEnds(
+                NOT_ALLOWED,
+                f"idle-time-out ({idle_ms} ms) < minimum idle-time-out ({IDLE_TIMEOUT_MS_MIN} ms)",
+            )
+        silent_ms = 1000 * config.heartbeat_s
         self.tuning = Tuning(self.channel_max, self.frame_bytes_max, silent_ms // 1000)
-        self._idle_times = IdleTimes(
-            weakref.proxy(self), self.services.clock, request.idle_time_out or 0, silent_ms
-        )
+        self._idle_times = IdleTimes(weakref.proxy(self), self.services.clock, idle_ms, silent_ms)
 
     def open(self, user: Identity, vhost: VirtualHost) -> None:
         """The handshake is complete."""
@@ -223,6 +230,29 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
     def status(self) -> ConnectionStatus:
         """Its status, once it has logged in."""
         return structs.replace(super().status(), container_id=text(self.container_id))
+
+    # Alarms and silence
+
+    def alarms_changed(self) -> None:
+        """An alarm was raised or cleared: the windows of the sessions are closed or opened."""
+        super().alarms_changed()
+        are_in_force = self.services.alarms.are_in_force
+        for session in self.incoming.sessions.values():
+            session.alarms_changed(are_in_force)
+
+    def peer_is_silent(self) -> None:
+        """The client sent nothing for its time."""
+        self.fail(
+            Error(
+                RESOURCE_LIMIT_EXCEEDED,
+                "no frame received from client within idle timeout threshold",
+            )
+        )
+        self.drop()
+
+    def credential_expired(self) -> None:
+        """The user's token is no longer valid."""
+        self.fail(Error(UNAUTHORIZED_ACCESS, "credential expired"))
 
     # Closing
 

@@ -12,7 +12,7 @@ from leveret.broker.amqp.errors import ChannelFault, Fault
 from leveret.broker.amqp10.values import Amqp10Error
 from leveret.broker.net.held_input import HeldInput, InputConnection
 from leveret.broker.protocols.amqp10 import attaching, management_links
-from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Session
+from leveret.broker.protocols.amqp10.amqp10_session import INCOMING_WINDOW, Amqp10Session
 from leveret.broker.protocols.amqp10.conditions import (
     FRAMING_ERROR,
     ILLEGAL_STATE,
@@ -80,6 +80,7 @@ class Incoming(HeldInput):
         self._connection = connection
         self._frames = FrameInput(INITIAL_FRAME_BYTES_MAX)
         self._operating: Amqp10Session | None = None
+        self._excess = 0
         self._login = Login(connection)
         self.sessions: dict[int, Amqp10Session] = {}
         self._ended: set[int] = set()
@@ -249,9 +250,23 @@ class Incoming(HeldInput):
         else:
             self._turns.work_left -= MESSAGE_WORK
             steps = session.publish(link, message)
-            self._connection.reading.hold_back(is_persistent=True)
+            self._hold_back()
             if steps is not None:
                 self._run(session, steps)
+
+    def _hold_back(self) -> None:
+        """The client has published: stop reading it if need be.
+
+        An alarm has closed the windows of its sessions. It is read on, so that it can settle what
+        it consumes, unless more is still under way than one window.
+        """
+        if self._connection.services.alarms.are_in_force:
+            self._excess += 1
+            if self._excess <= INCOMING_WINDOW:
+                return
+        else:
+            self._excess = 0
+        self._connection.reading.hold_back(is_persistent=True)
 
     async def _manage(
         self, session: Amqp10Session, link: IncomingLink, message: IncomingMessage

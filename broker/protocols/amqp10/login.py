@@ -52,8 +52,8 @@ FRAME_BYTES_MAX: Final = 128 * 1024
 FRAME_BYTES_MIN: Final = 512
 """The smallest max-frame-size that a client may ask for (part 2, section 2.7.1)."""
 CHANNEL_MAX: Final = 63
-IDLE_TIMEOUT_MS: Final = 30_000
-"""Half of the time after which a silent client is given up."""
+IDLE_TIMEOUT_MS_MIN: Final = 1000
+"""RabbitMQ's least time-out of a client: a shorter one would have frames sent all the time."""
 ANONYMOUS: Final = "ANONYMOUS"
 _ONE_STEP: Final = (PLAIN, AMQPLAIN, EXTERNAL)
 """The mechanisms without a challenge."""
@@ -212,7 +212,9 @@ def _opened(services: Services, request: Open) -> Open:
         "version": COMPATIBLE_VERSIONS[config.compat],
     }
     properties = [(Value("symbol", key), Value("string", text)) for key, text in told.items()]
+    # Half of the time after which a silent client is given up.
+    idle_ms = config.heartbeat_s * 500 or None
     return Open(
         config.node_name, None, config.frame_max_bytes or FRAME_BYTES_MAX, channel_max,
-        IDLE_TIMEOUT_MS, offered_capabilities=_CAPABILITIES, properties=Value("map", properties),
+        idle_ms, offered_capabilities=_CAPABILITIES, properties=Value("map", properties),
     )  # fmt: skip
