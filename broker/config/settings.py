@@ -59,7 +59,7 @@ from leveret.broker.config.value_kinds import (
     unless,
     whole_number,
 )
-from leveret.broker.config.web_socket_settings import WebSocketSettings
+from leveret.broker.config.web_socket_settings import WebSocketSettings, WebStompSettings
 
 Section = TypeVar("Section")
 
@@ -349,7 +349,7 @@ class Config:
     retained: RetainedSettings = section(RetainedSettings)
     mqtt: MqttSettings = section(MqttSettings)
     web_mqtt: WebSocketSettings = section(WebSocketSettings, "web_mqtt")
-    web_stomp: WebSocketSettings = section(WebSocketSettings, "web_stomp", described_as="web_mqtt")
+    web_stomp: WebStompSettings = section(WebStompSettings, "web_stomp", described_as="web_mqtt")
     interceptors: InterceptorSettings = section(InterceptorSettings)
     log: LogSettings = section(LogSettings)
     tracing: TracingSettings = section(TracingSettings)

@@ -4,8 +4,10 @@ the protocol, they are off.
 
 from dataclasses import dataclass
 
-from leveret.broker.config.declaration import listed_setting, setting
+from leveret.broker.config.declaration import listed_setting, section, setting
+from leveret.broker.config.tls_settings import TlsListenerOptions
 from leveret.broker.config.value_kinds import (
+    BOOLEAN,
     HOST,
     LISTENER,
     MILLISECONDS,
@@ -22,7 +24,7 @@ TEXT_FRAMES, BINARY_FRAMES = "text", "binary"
 
 @dataclass(frozen=True)
 class WebSocketSettings:
-    """`config.web_mqtt`, `config.web_stomp`."""
+    """`config.web_mqtt`, and what `config.web_stomp` has in common with it."""
 
     listeners: tuple[Listener, ...] = listed_setting(
         "listeners.tcp.$name",
@@ -35,7 +37,8 @@ class WebSocketSettings:
         "listeners.ssl.$name",
         LISTENER,
         (),
-        "An address for WebSockets over TLS, with the certificates of `ssl_options`.",
+        "An address for WebSockets over TLS, with the certificates of `ssl`, else those of "
+        "`ssl_options`.",
         default_text="none",
     )
     port: int | None = setting(
@@ -50,12 +53,20 @@ class WebSocketSettings:
     tls_host: str | None = setting(
         "ssl.ip", HOST, None, "The address of this port.", default_text="all interfaces"
     )
+    tls: TlsListenerOptions = section(TlsListenerOptions, "ssl", described_as="ssl_options")
     path: str = setting("ws_path", URL_PATH, "/ws", "The path of the address.")
     frames: str = setting(
         "ws_frame",
         one_of(TEXT_FRAMES, BINARY_FRAMES),
         TEXT_FRAMES,
         "The kind of the frames that clients of STOMP get. MQTT always has binary frames.",
+    )
+    compresses: bool = setting(
+        "ws_opts.compress",
+        BOOLEAN,
+        False,
+        "Whether messages may be compressed (permessage-deflate) if the client offers it. RabbitMQ "
+        "does so by default.",
     )
     idle_timeout_ms: int | None = setting(
         "ws_opts.idle_timeout cowboy_opts.idle_timeout",
@@ -69,4 +80,17 @@ class WebSocketSettings:
         None,
         "The largest WebSocket frame of a client.",
         default_text="infinity",
+    )
+
+
+@dataclass(frozen=True)
+class WebStompSettings(WebSocketSettings):
+    """`config.web_stomp`."""
+
+    uses_http_auth: bool = setting(
+        "use_http_auth",
+        BOOLEAN,
+        False,
+        "Log in clients with name and password of the request that opens the WebSocket (HTTP basic "
+        "authentication), else as the default user, whatever CONNECT has.",
     )

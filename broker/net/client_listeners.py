@@ -1,15 +1,18 @@
 """The listeners of a node's clients, for every protocol that the node serves.
 
 A protocol names the addresses on which its clients connect, and makes a connection for each client.
-All protocols share the socket options and the certificates of AMQP. Operators can have all
-listeners closed and opened again, on the same ports, without affecting open connections.
+All protocols share the socket options of AMQP, and its certificates unless they have options of
+their own. Operators can have all listeners closed and opened again, on the same ports, without
+affecting open connections.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from leveret.broker.config import Config, Listener, SettingError
+from leveret.broker.config.tls_settings import TlsListenerOptions
 from leveret.broker.net.acceptor import Acceptor
 from leveret.broker.net.listeners import open_listener
 from leveret.broker.net.tls import CertificateWatcher, context_of
@@ -37,6 +40,7 @@ class ServedProtocol(NamedTuple):
 
     name: RabbitMQ's, such as `amqp`. plain, tls: the addresses.
     plain_setting, tls_setting: the settings that give them, as attributes below `Config`.
+    tls_options: the section with the certificates, in the same form.
     make_connection: makes the protocol of an accepted client, in the sense of asyncio.
     """
 
@@ -46,6 +50,7 @@ class ServedProtocol(NamedTuple):
     plain_setting: str
     tls_setting: str
     make_connection: Callable[[], asyncio.BaseProtocol]
+    tls_options: str = "tls.options"
 
 
 class ClientListeners:
@@ -54,7 +59,7 @@ class ClientListeners:
     def __init__(self, config: Config, certificates: CertificateWatcher) -> None:
         self._config = config
         self._certificates = certificates
-        self._context: ServerContext | None = None
+        self._contexts: dict[str, ServerContext] = {}
         self._acceptors: dict[str, list[Acceptor]] = {}
         self._protocols: list[ServedProtocol] = []
         self._is_suspended = False
@@ -67,8 +72,8 @@ class ClientListeners:
         for listener in protocol.plain:
             self._open_one(protocol, protocol.name, protocol.plain_setting, listener, None)
         for listener in protocol.tls:
-            name = over_tls(protocol.name)
-            self._open_one(protocol, name, protocol.tls_setting, listener, self._tls_context())
+            context = self._tls_context(protocol.tls_options)
+            self._open_one(protocol, over_tls(protocol.name), protocol.tls_setting, listener, context)
         self._protocols.append(protocol)
 
     def _open_one(
@@ -85,12 +90,13 @@ class ClientListeners:
             raise SettingError(setting, error.strerror or str(error)) from None
         self._acceptors.setdefault(name, []).extend(opened)
 
-    def _tls_context(self) -> ServerContext:
-        if self._context is None:
-            options = self._config.tls.options
-            self._context = context_of("tls.options", options)
-            self._certificates.watch(self._context, options)
-        return self._context
+    def _tls_context(self, section: str) -> ServerContext:
+        context = self._contexts.get(section)
+        if context is None:
+            options: TlsListenerOptions = attrgetter(section)(self._config)
+            context = self._contexts[section] = context_of(section, options)
+            self._certificates.watch(context, options)
+        return context
 
     def close_protocol(self, name: str) -> set[int]:
         """Accept no more clients of a protocol; the ports that it had."""

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from leveret.broker.config import Config, Listener, StompSettings, WebSocketSettings
+from leveret.broker.config import Config, Listener, StompSettings
+from leveret.broker.config.web_socket_settings import WebStompSettings
 from leveret.testing import EmbeddedBroker
 from tests.ports import free_port
 
@@ -21,7 +22,7 @@ def serve_stomp():
     port, web_port = free_port(), free_port()
     config = Config(
         stomp=StompSettings(listeners=(Listener(HOST, port),)),
-        web_stomp=WebSocketSettings(listeners=(Listener(HOST, web_port),)),
+        web_stomp=WebStompSettings(listeners=(Listener(HOST, web_port),)),
     )
     with EmbeddedBroker.in_thread(config):
         yield StompAddress(port, f"ws://{HOST}:{web_port}/ws")

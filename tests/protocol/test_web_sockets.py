@@ -2,10 +2,12 @@
 
 import gc
 import weakref
+import zlib
 
 import pytest
 
-from leveret.broker.config import WebSocketSettings
+from leveret.broker.config.web_socket_settings import WebStompSettings
+from leveret.broker.protocols.websockets.deflating import deflate
 from leveret.broker.protocols.websockets.frames import BINARY, CLOSE, PING, PONG, TEXT
 from leveret.broker.protocols.websockets.web_protocols import (
     web_mqtt_protocol,
@@ -13,7 +15,7 @@ from leveret.broker.protocols.websockets.web_protocols import (
 )
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from tests.protocol.stomp_peer import StompNode, frame, frames_of
-from tests.protocol.web_socket_peer import Message, WebSocketPeer
+from tests.protocol.web_socket_peer import Message, WebSocketPeer, deflated_frame
 
 CONNECT = frame("CONNECT", accept_version="1.2", login="guest", passcode="guest", host="/")
 MQTT_CONNECT = b"\x10\x0d\0\x04MQTT\x04\x02\0\0\0\x01c"
@@ -74,10 +76,53 @@ async def test_a_body_that_is_no_text_comes_in_a_binary_frame(node):
 
 
 async def test_all_frames_are_binary_if_configured(clock):
-    async with WebNode(clock, web_stomp=WebSocketSettings(frames="binary")) as node:
+    async with WebNode(clock, web_stomp=WebStompSettings(frames="binary")) as node:
         client = await node.stomp().open()
         client.send(CONNECT)
         assert [one.opcode for one in await client.messages()] == [BINARY]
+
+
+async def test_messages_are_compressed_if_both_sides_want_it(clock):
+    async with WebNode(clock, web_stomp=WebStompSettings(compresses=True)) as node:
+        client = await node.stomp().open(extensions="permessage-deflate")
+        sent = CONNECT + frame("SUBSCRIBE", destination="/queue/q", id="0")
+        sent += frame("SEND", 1000 * "x", destination="/queue/q")
+        client.web_socket.data_received(deflated_frame(TEXT, deflate(sent)))
+        data = await client.written()
+    assert 1000 * b"x" not in data
+    # The largest frame is the last one: 126 says that its size has two bytes.
+    head = data.rindex(bytes((0xC1, 126))) if bytes((0xC1, 126)) in data else data.rindex(b"\xc1")
+    payload = data[head + (4 if data[head + 1] == 126 else 2) :]
+    inflated = zlib.decompressobj(-15).decompress(payload + b"\0\0\xff\xff")
+    assert frames_of(inflated)[-1].body == 1000 * "x"
+
+
+class TestHttpAuthentication:
+    """The request for the WebSocket has the user, whatever CONNECT has."""
+
+    @pytest.fixture
+    async def node(self, clock):
+        async with WebNode(clock, web_stomp=WebStompSettings(uses_http_auth=True)) as node:
+            yield node
+
+    async def answer(self, node, authorization):
+        client = await node.stomp().open(authorization=authorization)
+        client.send(frame("CONNECT", accept_version="1.2", login="nobody", passcode="x"))
+        return await client.messages()
+
+    @pytest.mark.parametrize("authorization", ["Basic Z3Vlc3Q6Z3Vlc3Q=", None])
+    async def test_the_user_of_the_request_or_the_default_user_is_logged_in(
+        self, node, authorization
+    ):
+        (answer,) = await self.answer(node, authorization)
+        assert answer.payload.startswith(b"CONNECTED\n")
+        (connection,) = node.broker.connections
+        assert connection.user.name == "guest"
+
+    async def test_a_wrong_password_of_the_request(self, node, clock):
+        assert await self.answer(node, "Basic Z3Vlc3Q6d3Jvbmc=") == []
+        (connection,) = node.broker.connections
+        assert not connection.is_logged_in
 
 
 async def test_disconnect_closes_the_web_socket(node):

@@ -37,8 +37,8 @@ class WebSocketPeer:
         """The bytes that the broker has written since the last call."""
         return await self.socket.take_written()
 
-    async def open(self, subprotocol=None):
-        self.web_socket.data_received(request(subprotocol=subprotocol))
+    async def open(self, subprotocol=None, **headers):
+        self.web_socket.data_received(request(subprotocol=subprotocol, **headers))
         answer = await self.written()
         assert answer.startswith(b"HTTP/1.1 101 ")
         return self
@@ -64,8 +64,9 @@ class WebSocketPeer:
 
 
 def request(
-    path="/ws", method="GET", version="13", key="AAAAAAAAAAAAAAAAAAAAAA==", subprotocol=None
-):
+    path="/ws", method="GET", version="13", key="AAAAAAAAAAAAAAAAAAAAAA==", subprotocol=None,
+    extensions=None, authorization=None,
+):  # fmt: skip
     """A request for an opening."""
     lines = [
         f"{method} {path} HTTP/1.1", "Host: localhost", "Upgrade: websocket",
@@ -74,7 +75,17 @@ def request(
     ]  # fmt: skip
     if subprotocol is not None:
         lines.append(f"Sec-WebSocket-Protocol: {subprotocol}")
+    if extensions is not None:
+        lines.append(f"Sec-WebSocket-Extensions: {extensions}")
+    if authorization is not None:
+        lines.append(f"Authorization: {authorization}")
     return "\r\n".join([*lines, "", ""]).encode()
+
+
+def deflated_frame(opcode, payload, is_final=True):
+    """A frame of a client, with the mark of a compressed message."""
+    frame = masked_frame(opcode, payload, is_final)
+    return bytes([frame[0] | 0x40]) + frame[1:]
 
 
 def masked_frame(opcode, payload, is_final=True):

@@ -42,9 +42,12 @@ logger = logging.getLogger("leveret.connection")
 
 
 class StompConnection(SocketConnection, asyncio.BaseProtocol):
-    """One client's connection. session: None unless it is open. version: as agreed."""
+    """One client's connection. session: None unless it is open. version: as agreed.
 
-    __slots__ = ("__weakref__", "_heart_beats", "incoming", "session", "version")
+    credentials: name and password in place of those that the client sends.
+    """
+
+    __slots__ = ("__weakref__", "_heart_beats", "credentials", "incoming", "session", "version")
 
     output: StompOutput
 
@@ -53,6 +56,7 @@ class StompConnection(SocketConnection, asyncio.BaseProtocol):
         super().__init__(services, connections, STOMP)
         self.session: StompSession | None = None
         self.version = "1.0"
+        self.credentials: tuple[str, str] | None = None
         self._heart_beats: HeartBeats | None = None
         self.client_properties = {"product": ("S", "STOMP client")}
         itself = weakref.proxy(self)
@@ -79,6 +83,11 @@ class StompConnection(SocketConnection, asyncio.BaseProtocol):
     def settings(self) -> StompSettings:
         """The settings of the protocol."""
         return self.services.config.stomp
+
+    def use_credentials(self, credentials: tuple[str, str] | None) -> None:
+        """Log the client in with this name and password, else as the default user."""
+        settings = self.settings
+        self.credentials = credentials or (settings.default_user, settings.default_pass)
 
     # The handshake (login.py calls these)
 

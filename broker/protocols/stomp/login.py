@@ -77,6 +77,9 @@ def _seconds(text: str) -> int:
 def _credentials(client: StompClient, headers: dict[str, str]) -> tuple[str, str | None]:
     """Name and password of the client, of its certificate, or of the settings."""
     settings = client.settings
+    if client.credentials is not None:
+        client.mechanism = "config"
+        return client.credentials
     if "login" not in headers and settings.ssl_cert_login and client.tls is not None:
         client.mechanism = "ssl"
         try:

@@ -12,10 +12,14 @@ from leveret.broker.vhost.virtual_host import VirtualHost
 
 
 class StompClient(ClientConnection, InputConnection, Protocol):
-    """The connection. session: None unless it is open. version: of STOMP, as agreed."""
+    """The connection. session: None unless it is open. version: of STOMP, as agreed.
+
+    credentials: name and password in place of those that the client sends.
+    """
 
     over: str
     version: str
+    credentials: tuple[str, str] | None
     session: StompSession | None
     output: StompOutput
 

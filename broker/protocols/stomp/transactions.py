@@ -13,7 +13,10 @@ TRANSACTIONS_MAX: Final = 1000
 KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
 """The open transactions of a connection, and the memory of all their frames."""
 FRAME_COST_BYTES: Final = 512
-"""The memory of a kept frame besides its body."""
+"""The memory of a kept frame with a few headers, besides its body."""
+FEW_HEADERS: Final = 6
+HEADER_COST_BYTES: Final = 150
+"""The memory of each other header, besides its text."""
 
 Frame = tuple[Head, bytes]
 
@@ -40,11 +43,11 @@ class Transactions:
     def add(self, name: str, head: Head, body: bytes) -> None:
         """Keep a frame of a transaction. Raises StompError."""
         frames = self._open(name)
-        self._kept_bytes += FRAME_COST_BYTES + len(body)
-        if self._kept_bytes > KEPT_BYTES_MAX:
-            self._kept_bytes -= FRAME_COST_BYTES + len(body)
+        cost = _cost(head, body)
+        if self._kept_bytes + cost > KEPT_BYTES_MAX:
             detail = f"Too much in open transactions (limit {KEPT_BYTES_MAX} bytes)"
             raise StompError("Transaction too large", detail)
+        self._kept_bytes += cost
         frames.append((Head(head.command, head.headers, head.body_bytes), body))
 
     def commit(self, headers: dict[str, str]) -> list[Frame]:
@@ -87,7 +90,15 @@ class Transactions:
         return frames
 
     def _forget(self, frames: list[Frame]) -> None:
-        self._kept_bytes -= sum([FRAME_COST_BYTES + len(body) for _, body in frames])
+        self._kept_bytes -= sum([_cost(head, body) for head, body in frames])
+
+
+def _cost(head: Head, body: bytes) -> int:
+    """The memory of a kept frame, in bytes."""
+    headers = head.headers
+    text = sum([len(name) + len(value) for name, value in headers.items()])
+    others = max(0, len(headers) - FEW_HEADERS)
+    return FRAME_COST_BYTES + HEADER_COST_BYTES * others + text + len(body)
 
 
 def _name(headers: dict[str, str], command: str) -> str:

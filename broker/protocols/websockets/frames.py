@@ -2,13 +2,18 @@
 
 MQTT and STOMP are streams of bytes and have frames of their own. So the payload of a data frame is
 passed on as it comes, without waiting for the rest of the frame or of the message, and nothing is
-kept of it. Only the head of a frame and a control frame, of at most 125 bytes, wait until they are
-complete.
+kept of it. What is compressed is inflated in the same way (deflating.py). Only the head of a frame
+and a control frame, of at most 125 bytes, wait until they are complete.
 """
 
 import struct
 from typing import Final
 
+from leveret.broker.protocols.websockets.deflating import (
+    INFLATED_BYTES_MAX,
+    Inflating,
+    InflatingRefused,
+)
 from leveret.broker.protocols.websockets.masks import MASK_BYTES, unmasked
 
 CONTINUATION: Final = 0
@@ -21,11 +26,13 @@ PONG: Final = 10
 NORMAL: Final = 1000
 PROTOCOL_ERROR: Final = 1002
 UNSUPPORTED: Final = 1003
+INVALID: Final = 1007
 TOO_LARGE: Final = 1009
 _CONTROL_BYTES_MAX: Final = 125
 _SIZE_16, _SIZE_64 = 126, 127
 _FINAL: Final = 0x80
 _RESERVED: Final = 0x70
+_DEFLATED: Final = 0x40
 _MASKED: Final = 0x80
 UNLIMITED: Final = 1 << 62
 
@@ -42,12 +49,13 @@ class FrameRefused(Exception):
 class ClientFrames:
     """The bytes of one client.
 
-    frame_bytes_max: the largest payload of a frame. opcode: that of the last data message.
+    frame_bytes_max: the largest payload of a frame. inflates: messages may be compressed. opcode:
+    that of the last data message.
     """
 
     __slots__ = (
-        "_control", "_control_opcode", "_data", "_has_message", "_left", "_mask", "_masked",
-        "frame_bytes_max", "has_binary_only", "opcode",
+        "_control", "_control_opcode", "_data", "_has_message", "_inflating", "_left", "_mask",
+        "_masked", "_room", "frame_bytes_max", "has_binary_only", "inflates", "opcode",
     )  # fmt: skip
 
     def __init__(self, frame_bytes_max: int | None, has_binary_only: bool) -> None:
@@ -65,6 +73,11 @@ class ClientFrames:
         """The last data frame was not the last one of its message."""
         self._control: list[tuple[int, bytes]] = []
         self._control_opcode = 0
+        self.inflates = False
+        self._inflating: Inflating | None = None
+        """The present message, if it is compressed."""
+        self._room = INFLATED_BYTES_MAX
+        """How much the rest of the present read may inflate to."""
 
     def add(self, data: bytes) -> bytes:
         """The payload of data frames in bytes that were read. Raises FrameRefused.
@@ -76,12 +89,14 @@ class ClientFrames:
             self._data = b""
         pieces: list[bytes] = []
         at, size = 0, len(data)
+        self._room = INFLATED_BYTES_MAX
         while at < size:
             if self._left:
                 end = min(size, at + self._left)
-                pieces.append(self._unmasked(data[at:end]))
+                piece = self._unmasked(data[at:end])
                 self._left -= end - at
                 at = end
+                pieces.append(piece if self._inflating is None else self._inflated(piece))
                 continue
             begin = self._read_head(data, at)
             if begin < 0:
@@ -101,6 +116,21 @@ class ClientFrames:
         """Forget all bytes."""
         self._data = b""
         self._left = 0
+        self._inflating = None
+
+    def _inflated(self, piece: bytes) -> bytes:
+        """Inflate the next bytes of a compressed message. Raises FrameRefused."""
+        inflating = self._inflating
+        assert inflating is not None, "the message is compressed"
+        is_last = not self._left and not self._has_message
+        try:
+            data = inflating.add(piece, is_last, self._room)
+        except InflatingRefused as refused:
+            raise FrameRefused(TOO_LARGE if refused.is_too_large else INVALID) from None
+        self._room -= len(data)
+        if is_last:
+            self._inflating = None
+        return data
 
     def _read_head(self, data: bytes, at: int) -> int:
         """Read the head of a frame; returns where its payload, or the next frame, begins.
@@ -111,7 +141,9 @@ class ClientFrames:
             return -1
         first, second = data[at], data[at + 1]
         opcode = first & 0x0F
-        if not second & _MASKED or first & _RESERVED:
+        reserved = first & _RESERVED
+        begins_deflated = reserved == _DEFLATED and self.inflates and opcode in (TEXT, BINARY)
+        if not second & _MASKED or (reserved and not begins_deflated):
             raise FrameRefused(PROTOCOL_ERROR)
         size = second & 0x7F
         begin = at + 2
@@ -132,6 +164,9 @@ class ClientFrames:
         self._mask = data[begin:mask_end]
         self._masked = 0
         self._left = size
+        if not size and self._inflating is not None and not self._has_message:
+            # An empty last frame: all of the message has been inflated.
+            self._inflating = None
         return mask_end
 
     def _check(self, opcode: int, first: int, size: int) -> None:
@@ -151,6 +186,7 @@ class ClientFrames:
         """A data frame begins."""
         if opcode != CONTINUATION:
             self.opcode = opcode
+            self._inflating = Inflating() if first & _DEFLATED else None
         self._has_message = not first & _FINAL
 
     def _read_control(self, data: bytes, opcode: int, mask_end: int, size: int) -> int:
@@ -168,9 +204,11 @@ class ClientFrames:
         return unmasked(data, mask[turn:] + mask[:turn] if turn else mask)
 
 
-def frame_head(opcode: int, size: int) -> bytes:
+def frame_head(opcode: int, size: int, is_deflated: bool = False) -> bytes:
     """The head of a server's frame, which is the only one of its message."""
     first = _FINAL | opcode
+    if is_deflated:
+        first |= _DEFLATED
     if size < _SIZE_16:
         return bytes((first, size))
     if size < 1 << 16:

@@ -10,6 +10,12 @@ VERSIONS: Final = ("13", "8", "7")
 _KEY_SUFFIX: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _KEY_BYTES: Final = 16
 _END: Final = b"\r\n\r\n"
+_DEFLATE: Final = "permessage-deflate"
+_DEFLATE_ACCEPTED: Final = f"{_DEFLATE}; server_no_context_takeover; client_no_context_takeover"
+"""Without contexts that are kept between messages, which would take 300 KB for each client."""
+_DEFLATE_PARAMETERS: Final = (
+    "client_max_window_bits", "client_no_context_takeover", "server_no_context_takeover",
+)  # fmt: skip
 _REASONS: Final = {
     400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 426: "Upgrade Required",
     431: "Request Header Fields Too Large",
@@ -28,19 +34,27 @@ class OpeningRefused(Exception):
 class Offer(NamedTuple):
     """What a server opens. path: of its address. subprotocols: the best one first.
 
-    needs_subprotocol: a client that offers none of them is refused.
+    needs_subprotocol: a client that offers none of them is refused. uses_http_auth: name and
+    password are read. compresses: messages may be compressed if the client offers it.
     """
 
     path: str
     subprotocols: Sequence[str]
     needs_subprotocol: bool
+    uses_http_auth: bool = False
+    compresses: bool = False
 
 
 class Opened(NamedTuple):
-    """An opened WebSocket. answer: the server's. rest: what the client has sent already."""
+    """An opened WebSocket. answer: the server's. rest: what the client has sent already.
+
+    credentials: name and password, if they were read and the client has sent them.
+    """
 
     answer: bytes
     rest: bytes
+    is_compressed: bool = False
+    credentials: tuple[str, str] | None = None
 
 
 def open_web_socket(data: bytes, offer: Offer) -> Opened | None:
@@ -70,7 +84,42 @@ def open_web_socket(data: bytes, offer: Offer) -> Opened | None:
     ]  # fmt: skip
     if chosen is not None:
         answer.append(f"sec-websocket-protocol: {chosen}")
-    return Opened("\r\n".join([*answer, "", ""]).encode(), data[end + len(_END) :])
+    is_compressed = offer.compresses and _offers_deflate(headers)
+    if is_compressed:
+        answer.append(f"sec-websocket-extensions: {_DEFLATE_ACCEPTED}")
+    credentials = _basic_credentials(headers) if offer.uses_http_auth else None
+    rest = data[end + len(_END) :]
+    return Opened("\r\n".join([*answer, "", ""]).encode(), rest, is_compressed, credentials)
+
+
+def _offers_deflate(headers: dict[str, str]) -> bool:
+    """Whether the client offers an extension that the answer fits to (RFC 7692, 7.1)."""
+    for offer in headers.get("sec-websocket-extensions", "").split(","):
+        name, *parameters = (word.strip() for word in offer.split(";"))
+        if name == _DEFLATE and not any(map(_limits_server, parameters)):
+            return True
+    return False
+
+
+def _limits_server(parameter: str) -> bool:
+    """Whether a parameter of an offer is unknown, or one that the answer would have to repeat."""
+    return parameter.partition("=")[0].strip() not in _DEFLATE_PARAMETERS
+
+
+def _basic_credentials(headers: dict[str, str]) -> tuple[str, str] | None:
+    authorization = headers.get("authorization")
+    if authorization is None:
+        return None
+    scheme, _, encoded = authorization.partition(" ")
+    try:
+        decoded = base64.b64decode(encoded.strip(), validate=True).decode()
+    except ValueError:
+        decoded = ""
+    name, colon, password = decoded.partition(":")
+    if scheme.lower() != "basic" or not colon:
+        reason = "its header Authorization has no name and password (HTTP basic authentication)"
+        raise OpeningRefused(400, reason, "connection: close")
+    return name, password
 
 
 def _headers(lines: list[str]) -> dict[str, str]:

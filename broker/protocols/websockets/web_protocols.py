@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, Final
 
 from leveret.broker.config import WebSocketSettings
+from leveret.broker.config.tls_settings import TlsListenerOptions
 from leveret.broker.net.client_listeners import ServedProtocol
 from leveret.broker.protocols.mqtt.mqtt_protocol import mqtt_protocol
 from leveret.broker.protocols.socket_connection import SocketConnection
@@ -30,7 +31,8 @@ def web_mqtt_protocol(services: Services, connections: set[ServedConnection]) ->
     """MQTT over WebSockets. connections: all of the node."""
     settings = services.config.web_mqtt
     protocol = WebProtocol(
-        settings, Offer(settings.path, _MQTT, needs_subprotocol=True),
+        settings,
+        Offer(settings.path, _MQTT, needs_subprotocol=True, compresses=settings.compresses),
         mqtt_protocol(services, connections).make_connection, _mqtt_closing,
         has_binary_only=True, opening_timeout_ms=services.config.mqtt.login_timeout_ms,
     )  # fmt: skip
@@ -40,8 +42,11 @@ def web_mqtt_protocol(services: Services, connections: set[ServedConnection]) ->
 def web_stomp_protocol(services: Services, connections: set[ServedConnection]) -> ServedProtocol:
     """STOMP over WebSockets. connections: all of the node."""
     settings = services.config.web_stomp
+    offer = Offer(
+        settings.path, _STOMP, False, settings.uses_http_auth, compresses=settings.compresses
+    )
     protocol = WebProtocol(
-        settings, Offer(settings.path, _STOMP, needs_subprotocol=False),
+        settings, offer,
         stomp_protocol(services, connections).make_connection, _stomp_closing,
         has_binary_only=False, opening_timeout_ms=services.config.stomp.login_timeout_ms,
     )  # fmt: skip
@@ -52,9 +57,10 @@ def _served(
     services: Services, name: str, section: str, settings: WebSocketSettings, protocol: WebProtocol
 ) -> ServedProtocol:
     make: Callable[[], Any] = partial(WebSocket, services.clock, protocol)
+    has_own = settings.tls != TlsListenerOptions()
     return ServedProtocol(
         name, settings.listeners, settings.tls_listeners, f"{section}.listeners",
-        f"{section}.tls_listeners", make,
+        f"{section}.tls_listeners", make, f"{section}.tls" if has_own else "tls.options",
     )  # fmt: skip
 
 

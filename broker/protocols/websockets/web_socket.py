@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, cast
 from leveret.broker.config import WebSocketSettings
 from leveret.broker.config.web_socket_settings import TEXT_FRAMES
 from leveret.broker.protocols.socket_connection import SocketConnection
+from leveret.broker.protocols.websockets.deflating import DEFLATED_BYTES_MIN, deflate
 from leveret.broker.protocols.websockets.frames import (
     BINARY,
     CLOSE,
@@ -67,8 +68,9 @@ class WebSocket(asyncio.BaseProtocol):
     """One WebSocket of a client."""
 
     __slots__ = (
-        "_clock", "_connection", "_frames", "_idle_timer", "_is_closing", "_is_paused",
-        "_last_read_ms", "_opcode", "_ping", "_protocol", "_request", "_socket", "_timer",
+        "_clock", "_connection", "_frames", "_idle_timer", "_is_closing", "_is_compressed",
+        "_is_paused", "_last_read_ms", "_opcode", "_ping", "_protocol", "_request", "_socket",
+        "_timer",
     )  # fmt: skip
 
     def __init__(self, clock: Clock, protocol: WebProtocol) -> None:
@@ -81,7 +83,7 @@ class WebSocket(asyncio.BaseProtocol):
         self._frames = ClientFrames(settings.frame_bytes_max, protocol.has_binary_only)
         is_text = settings.frames == TEXT_FRAMES and not protocol.has_binary_only
         self._opcode = TEXT if is_text else BINARY
-        self._is_closing = self._is_paused = False
+        self._is_closing = self._is_paused = self._is_compressed = False
         self._ping: bytes | None = None
         """The ping to be answered when the client reads again."""
         self._last_read_ms = clock.now_ms()
@@ -156,7 +158,11 @@ class WebSocket(asyncio.BaseProtocol):
         self._cancel_timers()
         socket.write(opened.answer)
         self._watch_idleness()
+        if opened.is_compressed:
+            self._frames.inflates = self._is_compressed = True
         self._connection = self._protocol.make_connection()
+        if self._protocol.offer.uses_http_auth:
+            self._connection.use_credentials(opened.credentials)
         self._connection.connection_made(self)
         if opened.rest:
             self._receive(opened.rest)
@@ -247,7 +253,12 @@ class WebSocket(asyncio.BaseProtocol):
         opcode = self._opcode
         if opcode == TEXT and not _is_text(data):
             opcode = BINARY
-        self._socket.writelines((frame_head(opcode, len(data)), data))
+        if self._is_compressed and len(data) >= DEFLATED_BYTES_MIN:
+            deflated = deflate(data)
+            head = frame_head(opcode, len(deflated), is_deflated=True)
+            self._socket.writelines((head, deflated))
+        else:
+            self._socket.writelines((frame_head(opcode, len(data)), data))
 
     def writelines(self, pieces: Iterable[bytes]) -> None:
         """Send bytes as one message."""

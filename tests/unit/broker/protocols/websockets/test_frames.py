@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leveret.broker.protocols.websockets.deflating import INFLATED_BYTES_MAX, deflate
 from leveret.broker.protocols.websockets.frames import (
     BINARY,
     CLOSE,
@@ -16,7 +17,7 @@ from leveret.broker.protocols.websockets.frames import (
     frame_head,
 )
 from leveret.broker.protocols.websockets.masks import unmasked, unmasked_as_number
-from tests.protocol.web_socket_peer import masked_frame
+from tests.protocol.web_socket_peer import deflated_frame, masked_frame
 
 MASK = b"\x01\x80\xff\x10"
 SENT = (
@@ -32,6 +33,7 @@ RECEIVED = b"first second" + 300 * b"x" + 70_000 * b"y"
 
 def receive(data, *, size=None, **options):
     frames = ClientFrames(options.get("frame_bytes_max"), options.get("has_binary_only", False))
+    frames.inflates = options.get("inflates", False)
     size = size or len(data)
     payload, control = b"", []
     for at in range(0, len(data), size):
@@ -86,3 +88,50 @@ def test_frames_of_the_server():
     assert frame_head(BINARY, 126) == b"\x82\x7e\x00\x7e"
     assert frame_head(BINARY, 1 << 16) == b"\x82\x7f" + (1 << 16).to_bytes(8, "big")
     assert close_frame(1000, "bye") == bytes([0x80 | CLOSE, 5]) + b"\x03\xe8bye"
+
+
+class TestCompressedMessages:
+    PLAIN = b"".join(b"line %d\n" % number for number in range(1000))
+
+    def sent(self):
+        deflated = deflate(self.PLAIN)
+        half = len(deflated) // 2
+        return (
+            deflated_frame(TEXT, deflated[:half], is_final=False)
+            + masked_frame(PING, b"p")
+            + masked_frame(CONTINUATION, deflated[half:])
+            + masked_frame(BINARY, b" plain ")
+            + deflated_frame(BINARY, deflated, is_final=False)
+            + masked_frame(CONTINUATION, b"")
+        )
+
+    @pytest.mark.parametrize("size", [None, 1, 7, 1000])
+    def test_they_are_inflated_as_they_come(self, size):
+        payload, control = receive(self.sent(), size=size, inflates=True)
+        assert payload == self.PLAIN + b" plain " + self.PLAIN
+        assert control == [(PING, b"p")]
+
+    def test_they_are_refused_unless_agreed(self):
+        with pytest.raises(FrameRefused) as refused:
+            receive(deflated_frame(TEXT, deflate(b"x")))
+        assert refused.value.code == 1002
+
+    @pytest.mark.parametrize("frame", [
+        deflated_frame(CONTINUATION, b"x"), deflated_frame(PING, b""),
+    ])  # fmt: skip
+    def test_only_the_first_frame_of_a_message_has_the_mark(self, frame):
+        with pytest.raises(FrameRefused) as refused:
+            receive(masked_frame(TEXT, b"a", is_final=False) + frame, inflates=True)
+        assert refused.value.code == 1002
+
+    def test_bytes_that_cannot_be_inflated(self):
+        with pytest.raises(FrameRefused) as refused:
+            receive(deflated_frame(TEXT, b"\xff" * 20), inflates=True)
+        assert refused.value.code == 1007
+
+    @pytest.mark.parametrize("count", [1, 20])
+    def test_what_one_read_inflates_to_is_limited(self, count):
+        bomb = deflate(bytes(1 + INFLATED_BYTES_MAX // count))
+        with pytest.raises(FrameRefused) as refused:
+            receive(count * deflated_frame(BINARY, bomb), inflates=True)
+        assert refused.value.code == 1009

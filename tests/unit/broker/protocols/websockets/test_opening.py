@@ -35,6 +35,33 @@ def test_the_best_subprotocol_is_chosen():
         assert refused(request(subprotocol=subprotocol), MQTT) == 400
 
 
+@pytest.mark.parametrize(
+    ("extensions", "is_compressed"),
+    [
+        ("permessage-deflate", True),
+        ("permessage-deflate; client_max_window_bits", True),
+        ("permessage-deflate; server_max_window_bits=10, permessage-deflate", True),
+        ("permessage-deflate; server_max_window_bits=10", False),
+        ("permessage-deflate; unknown", False),
+        ("x-webkit-deflate-frame", False),
+        (None, False),
+    ],
+)
+def test_compression_is_accepted_as_it_is_offered(extensions, is_compressed):
+    data = request(extensions=extensions)
+    opened = open_web_socket(data, STOMP._replace(compresses=True))
+    assert opened.is_compressed == is_compressed
+    assert (b"sec-websocket-extensions: permessage-deflate; " in opened.answer) == is_compressed
+    assert not open_web_socket(data, STOMP).is_compressed
+
+
+@pytest.mark.parametrize("authorization", ["Bearer x", "Basic", "Basic ???", "Basic eA=="])
+def test_credentials_that_cannot_be_read(authorization):
+    offer = STOMP._replace(uses_http_auth=True)
+    assert refused(request(authorization=authorization), offer) == 400
+    assert open_web_socket(request(authorization=authorization), STOMP).credentials is None
+
+
 @pytest.mark.parametrize("path", ["/ws/", "/ws?token=x"])
 def test_paths(path):
     assert open_web_socket(request(path), STOMP) is not None
