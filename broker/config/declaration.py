@@ -132,9 +132,10 @@ def named_setting(key: str, kind: Kind[Value], purpose: str) -> tuple[tuple[str,
 def section(settings: type[Section], prefixes: str = "", *, described_as: str = "") -> Section:
     """The settings of another dataclass, as one field.
 
-    prefixes: the beginnings of the section's keys, separated by blanks; the first is the current
-    one. Without any, the section declares full keys. described_as: the prefix under which the
-    documentation describes the same settings, for a section that is used a second time.
+    prefixes: the beginnings of the section's keys, separated by blanks, after those of a section
+    around it; the first is the current one. Without any, the section declares full keys.
+    described_as: the prefix under which the documentation describes the same settings, for a
+    section that is used a second time.
     """
     declared = _DeclaredSection(settings, tuple(prefixes.split()) or ("",), described_as)
     return field(default=settings(), metadata={METADATA_KEY: declared})
@@ -156,8 +157,9 @@ def settings_of(
     for each in fields(settings):
         declared = each.metadata.get(METADATA_KEY)
         if isinstance(declared, _DeclaredSection):
+            nested = tuple(_join(around, own) for around in prefixes for own in declared.prefixes)
             yield from settings_of(
-                declared.settings, f"{path}{each.name}.", declared.prefixes, declared.described_as
+                declared.settings, f"{path}{each.name}.", nested, declared.described_as
             )
         elif isinstance(declared, _Declared):
             yield _setting_of(declared, path + each.name, prefixes, described_as)

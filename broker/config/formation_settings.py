@@ -169,7 +169,7 @@ class ConsulSettings:
     )
     tls: ClientTlsOptions = section(
         ClientTlsOptions,
-        "cluster_formation.consul.ssl_options",
+        "ssl_options",
         described_as="auth_http.ssl_options",
     )
 
@@ -213,7 +213,7 @@ class EtcdSettings:
         "password", TEXT, "", "The password of that user.", default_text="none", is_secret=True
     )
     tls: ClientTlsOptions = section(
-        ClientTlsOptions, "cluster_formation.etcd.ssl_options", described_as="auth_http.ssl_options"
+        ClientTlsOptions, "ssl_options", described_as="auth_http.ssl_options"
     )
 
 

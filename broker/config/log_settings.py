@@ -162,7 +162,7 @@ class SyslogSettings:
         False,
         "Send several lines in one message, not one message for each line.",
     )
-    tls: ClientTlsOptions = section(ClientTlsOptions, "log.syslog.ssl_options")
+    tls: ClientTlsOptions = section(ClientTlsOptions, "ssl_options")
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,9 @@ class ClientListeners:
             self._open_one(protocol, protocol.name, protocol.plain_setting, listener, None)
         for listener in protocol.tls:
             context = self._tls_context(protocol.tls_options)
-            self._open_one(protocol, over_tls(protocol.name), protocol.tls_setting, listener, context)
+            self._open_one(
+                protocol, over_tls(protocol.name), protocol.tls_setting, listener, context
+            )
         self._protocols.append(protocol)
 
     def _open_one(

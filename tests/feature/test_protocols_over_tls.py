@@ -100,7 +100,7 @@ async def test_a_client_that_leaves_out_connect(broker):
 async def test_a_web_socket_has_its_own_certificate_and_compresses(
     broker, authority, web_certificate
 ):
-    url = f"https://{HOST}:{port_of(broker, 'http/web-stomp/ssl')}/ws"
+    url = f"https://{HOST}:{port_of(broker, 'https/web-stomp')}/ws"
     context = ssl.create_default_context(cafile=authority.certfile)
     body = 1000 * "x"
     async with (
