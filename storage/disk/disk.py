@@ -166,12 +166,17 @@ class Disk:
         """Close a file."""
         os.close(descriptor)
 
+    @property
+    def kept_open_max(self) -> int:
+        """How many files readers may keep open."""
+        return int(resource.getrlimit(resource.RLIMIT_NOFILE)[0]) // KEPT_OPEN_SHARE
+
     def keep_open(self, descriptor: int) -> bool:
         """Keep a file open between reads, until `close_kept`; if too many are open, close it.
 
         Returns whether it is kept open.
         """
-        if self._kept_open >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] // KEPT_OPEN_SHARE:
+        if self._kept_open >= self.kept_open_max:
             self.close(descriptor)
             return False
         self._kept_open += 1

@@ -95,3 +95,4 @@ class StreamGroupStore(GroupStore):
         """Wait for the writes in progress, and end the threads."""
         for writer in self._writers:
             writer.stop()
+        self.streams.close()

@@ -8,6 +8,7 @@
 The event loop gathers steps (stream_log.py). A thread carries them out in order, then syncs. It
 carries them out again if a write finds the disk full: each step has the same result the second
 time. After a sync that fails it does not: the system may have dropped what earlier steps wrote.
+The last segment and its index stay open for the next steps (written_files.py).
 
 Invariants:
 
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from leveret.storage.disk.disk import Disk, DiskFull, StoreError
 from leveret.storage.stream_log.chunk_index import RECORD_BYTES
+from leveret.storage.stream_log.written_files import WrittenFiles
 
 SEGMENT, INDEX, BEGUN, RESET = ".segment", ".index", ".begun", ".reset"
 JOINED_BYTES_MAX = 32 * 1024
@@ -89,6 +91,7 @@ class BeginSegment(Step):
         """Write the head under another name first (SLG2)."""
         files.written(self.ended.index)
         files.sync()  # SLG7
+        files.ended(self.ended)
         disk, begun = files.disk, self.paths.segment.with_suffix(BEGUN)
         write_head(disk, begun, self.head)
         disk.passed("stream.begun")
@@ -198,10 +201,14 @@ class RemoveOldest(Remove):
 class StreamFiles:
     """The files of one stream, in the thread. has_new_names: its directory has to be synced."""
 
-    def __init__(self, directory: Path, disk: Disk) -> None:
+    def __init__(
+        self, directory: Path, disk: Disk, written_files: WrittenFiles | None = None
+    ) -> None:
+        """written_files: those of its thread, which other streams share."""
         self.directory = directory
         self.disk = disk
         self.has_new_names = False
+        self._open = WrittenFiles(disk) if written_files is None else written_files
         self._unsynced: dict[Path, None] = {}
 
     def carry_out(self, steps: Iterable[Step]) -> None:
@@ -217,13 +224,10 @@ class StreamFiles:
         """Write pieces one after the other from a place on."""
         if sum(map(len, pieces)) <= JOINED_BYTES_MAX * len(pieces):
             pieces = [b"".join(pieces)]
-        descriptor = self.disk.open(path)
-        try:
-            for piece in pieces:
-                self.disk.write(descriptor, path, piece, place)
-                place += len(piece)
-        finally:
-            self.disk.close(descriptor)
+        descriptor = self._open.open(path)
+        for piece in pieces:
+            self.disk.write(descriptor, path, piece, place)
+            place += len(piece)
 
     def written(self, path: Path) -> None:
         """A file has to be synced."""
@@ -232,21 +236,25 @@ class StreamFiles:
     def forget(self, path: Path) -> None:
         """A file is removed."""
         self._unsynced.pop(path, None)
+        self._open.close(path)
 
     def forget_all(self) -> None:
         """All segments are removed."""
         self._unsynced.clear()
+        self._open.close_in(self.directory)
+
+    def ended(self, paths: SegmentPaths) -> None:
+        """A segment is complete and synced."""
+        self._open.close(paths.segment)
+        self._open.close(paths.index)
 
     def sync(self) -> None:
         """Sync all files that were written."""
         for path in tuple(self._unsynced):
-            descriptor = self.disk.open(path)
             try:
-                self.disk.sync(descriptor, path)
+                self.disk.sync(self._open.open(path), path)
             except DiskFull as error:
                 raise SyncFailed(str(error)) from error
-            finally:
-                self.disk.close(descriptor)
             del self._unsynced[path]
             self.disk.passed("stream.synced")
         if self.has_new_names:

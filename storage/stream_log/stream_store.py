@@ -27,9 +27,13 @@ from leveret.storage.stream_log.recovery import open_stream, sync_opened
 from leveret.storage.stream_log.segment_files import RemoveAll, Step, StreamFiles
 from leveret.storage.stream_log.segment_heads import SegmentHead
 from leveret.storage.stream_log.stream_log import StreamLog, new_log
+from leveret.storage.stream_log.written_files import WrittenFiles
 
 RETRY_SECONDS = 0.5
 """The interval at which a write to a full disk is tried again."""
+
+OPEN_SHARE = 2
+"""Files that are written may be half as many as those that are kept open to be read."""
 
 Callback = Callable[[], object]
 
@@ -82,6 +86,8 @@ class StreamStore:
         self._disk = disk
         self._reads = reads
         self._workers = workers
+        most = disk.kept_open_max // OPEN_SHARE // len(workers)
+        self._written_files = [WrittenFiles(disk, most) for _ in workers]
         self._loop = loop
         self._changed: dict[int, StoredStream] = {}
         self._removing: dict[int, StoredStream] = {}
@@ -131,8 +137,9 @@ class StreamStore:
             self.write(stream)
 
     def _add(self, group: int, log: StreamLog) -> StoredStream:
-        files = StreamFiles(self._path(group), self._disk)
-        worker = self._workers[group % len(self._workers)]
+        number = group % len(self._workers)
+        worker = self._workers[number]
+        files = StreamFiles(self._path(group), self._disk, self._written_files[number])
         stream = self.streams[group] = StoredStream(group, log, files, worker)
         removing = self._removing.get(group)
         if removing is not None:
@@ -141,6 +148,11 @@ class StreamStore:
 
     def _path(self, group: int) -> Path:
         return self._directory / str(group)
+
+    def close(self) -> None:
+        """Close all files. The threads have ended."""
+        for files in self._written_files:
+            files.close_all()
 
     # Writing
 
