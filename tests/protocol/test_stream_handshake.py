@@ -5,6 +5,7 @@ import struct
 import pytest
 
 from leveret.broker.protocols.stream import codes
+from leveret.broker.protocols.stream.commands import LEADER_LOOK_MS, LEADER_LOOKS
 from leveret.broker.protocols.stream.connection import CLOSE_TIMEOUT_MS, REFUSAL_MS
 from leveret.broker.protocols.stream.incoming import INITIAL_FRAME_BYTES_MAX
 from leveret.broker.runtime.virtual_clock import VirtualClock
@@ -236,3 +237,33 @@ async def test_metadata(node):
     found = string("s") + struct.pack(">HHIH", codes.OK, 0, 1, 1)
     found += string("none") + struct.pack(">HHI", codes.STREAM_DOES_NOT_EXIST, 65_535, 0)
     assert answer.body == struct.pack(">I", 9) + brokers + struct.pack(">I", 2) + found
+
+
+async def test_metadata_of_a_stream_that_gets_a_leader_soon():
+    clock = VirtualClock()
+    async with StreamNode(clock) as node:
+        client = await node.client()
+        await client.create("s")
+        stream = node.queue("s")
+        stream.node_names = ("",)
+        client.send(codes.METADATA, struct.pack(">I", 9) + strings("s"))
+        assert await client.frames() == []
+        stream.node_names = (node.broker.config.node_name,)
+        clock.advance(LEADER_LOOK_MS / 1000)
+        (answer,) = await client.frames()
+        assert answer.body.endswith(string("s") + struct.pack(">HHI", codes.OK, 0, 0))
+
+
+async def test_metadata_of_a_stream_that_stays_without_a_leader():
+    clock = VirtualClock()
+    async with StreamNode(clock) as node:
+        client = await node.client()
+        await client.create("s")
+        node.queue("s").node_names = ("",)
+        client.send(codes.METADATA, struct.pack(">I", 9) + strings("s"))
+        for _ in range(LEADER_LOOKS):
+            assert await client.frames() == []
+            clock.advance(LEADER_LOOK_MS / 1000)
+        (answer,) = await client.frames()
+        code = struct.pack(">HHI", codes.STREAM_NOT_AVAILABLE, 65_535, 0)
+        assert answer.body.endswith(string("s") + code)

@@ -7,6 +7,7 @@ handles them.
 
 import struct
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from leveret.broker.protocols.stream import codes, declaring, responses, super_streams
@@ -26,6 +27,11 @@ from leveret.broker.queues.contract.offset_specification import NEXT, OffsetSpec
 from leveret.broker.queues.contract.stream import StreamStats
 from leveret.broker.runtime.pending import Answer
 
+LEADER_LOOK_MS: Final = 100
+LEADER_LOOKS: Final = 10
+"""A stream whose leader has died, or whose node has just started, has a leader again within a
+second. Until then RabbitMQ answers that the stream is not available, which clients such as rstream
+raise as an error to their programs."""
 _OFFSET_TYPE: Final = 4
 _RESOLVED: Final = struct.Struct(">HQ")
 
@@ -144,9 +150,18 @@ class StreamCommands:
             resolves_offsets=self._connection.services.config.is_as_rabbitmq_4_3
         )
 
-    def metadata(self, names: list[str]) -> dict[str, StreamNodes]:
-        """Where streams are."""
-        return {name: self._nodes_of(name) for name in names}
+    async def metadata(self, names: list[str]) -> dict[str, StreamNodes]:
+        """Where streams are. Waits for a moment while one has no leader."""
+        found = {name: self._nodes_of(name) for name in names}
+        for _ in range(LEADER_LOOKS):
+            if all(nodes.code != codes.STREAM_NOT_AVAILABLE for nodes in found.values()):
+                break
+            passed: Answer[None] = Answer()
+            clock = self._connection.services.clock
+            clock.call_later_ms(LEADER_LOOK_MS, partial(passed.give, None))
+            await passed
+            found = {name: self._nodes_of(name) for name in names}
+        return found
 
     def _nodes_of(self, name: str) -> StreamNodes:
         connection = self._connection

@@ -157,8 +157,7 @@ class Incoming(HeldInput):
         elif key == codes.CONSUMER_UPDATE | codes.RESPONSE:
             self._run(self.subscriptions.answer_update(correlation, *fields))
         elif key == codes.METADATA:
-            found = self._commands.metadata(*fields)
-            connection.send(responses.metadata_response(correlation, found))
+            self._run(self._send_metadata(correlation, *fields))
         elif key == codes.CLOSE:
             logger.info("closing connection %s: the client closed it", connection.name)
             connection.send(responses.response(codes.CLOSE, correlation, codes.OK))
@@ -184,6 +183,10 @@ class Incoming(HeldInput):
             note_error(connection.services, code)
             body = REFUSED_BODIES.get(key, b"")
         connection.send(responses.response(key, request.correlation or 0, code, body))
+
+    async def _send_metadata(self, correlation: int, names: list[str]) -> None:
+        found = await self._commands.metadata(names)
+        self._connection.send(responses.metadata_response(correlation, found))
 
     async def _store_offset(self, reference: str, name: str, offset: int) -> None:
         """Store an offset; it is dropped if there is no such stream, or no permission."""
