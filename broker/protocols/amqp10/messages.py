@@ -26,6 +26,7 @@ from leveret.broker.amqp10.conversion import (
     ConversionRules,
     to_amqp091,
 )
+from leveret.broker.amqp10.deaths import DEATHS, OPTIONAL_DEATHS, deaths_of
 from leveret.broker.amqp10.properties_to_sections import SectionsWriter, address_annotations
 from leveret.broker.amqp10.sections import (
     APPLICATION_PROPERTIES,
@@ -49,6 +50,7 @@ from leveret.broker.amqp10.values import (
     encode_symbol,
 )
 from leveret.broker.protocols.amqp10.addresses import encode_name
+from leveret.broker.queues.dead_letters.header import DEATH_HEADERS
 from leveret.storage.messages.message import Address
 
 FORM: Final = "amqp10"
@@ -151,8 +153,8 @@ _SECTION_CODES: Final = {
 class Delivered:
     """The parts of deliveries that messages with one header and one address have in common."""
 
-    __slots__ = ("_delivery_count", "_durable", "_priority", "_sections", "_ttl", "_whole",
-                 "address", "data_sizes", "footer", "header", "is_encoded")  # fmt: skip
+    __slots__ = ("_delivery_count", "_durable", "_is_first", "_priority", "_sections", "_ttl",
+                 "_whole", "address", "data_sizes", "footer", "header", "is_encoded")  # fmt: skip
 
     def __init__(self, header: ContentHeader, address: Address) -> None:
         self.header = header
@@ -164,10 +166,13 @@ class Delivered:
         priority = properties.get("priority")
         self._priority = Value("null", None) if priority is None else Value("ubyte", priority)
         self._ttl = Value("null", None)
-        if header.expires:
-            self._ttl = Value("uint", min(int(properties["expiration"]), (1 << 32) - 1))
+        expiration = properties.get("expiration")
+        if header.expires and expiration is not None:
+            # A dead letter has lost the expiration that its kind still says it has.
+            self._ttl = Value("uint", min(int(expiration), (1 << 32) - 1))
         count = header.headers.get(_DELIVERY_COUNT)
         self._delivery_count = int(count[1]) if count is not None and count[0] in "bsIlBui" else 0
+        self._is_first = not self._delivery_count and DEATHS not in header.headers
         self.footer = b""
         self.data_sizes: list[int] = []
         form = header.form
@@ -204,8 +209,8 @@ class Delivered:
         form = header.form
         if form is not None and form.protocol == _MQTT:
             return _of_mqtt(header, address)
-        if header.headers.get(RECEIVED_AT, ("", 0))[0] == "l":
-            return _of_received(header, address)
+        if header.headers.get(RECEIVED_AT, ("", 0))[0] == "l" or DEATHS in header.headers:
+            return _with_moved_headers(header, address)
         writer = BytesWriter()
         SectionsWriter(is_4=True).write(
             writer, header.raw, address_annotations(address.encoded, True)
@@ -226,7 +231,7 @@ class Delivered:
                     encode(self._durable),
                     encode(self._priority),
                     encode(self._ttl),
-                    encode(Value("boolean", not redelivered)),
+                    encode(Value("boolean", self._is_first and not redelivered)),
                     encode(Value("uint", self._delivery_count)),
                 ]
             ),
@@ -256,31 +261,35 @@ def _annotations_added(headers: Table, known: bytes) -> Pairs:
     return [
         pair
         for name, field in headers.items()
-        if is_annotation(name)
+        if (is_annotation(name) or name in DEATH_HEADERS)
         and (pair := _annotation(name, field)) is not None
         and encode(pair[0]) not in known
     ]
 
 
 def _annotation(name: str, field: Field) -> tuple[Value, Value] | None:
-    """A header as an annotation; None unless its value is a text or a number of 64 bits."""
+    """A header as an annotation; None unless it has deaths, a text, or a number of 64 bits."""
     letter, value = field
+    if name == DEATHS:
+        deaths = deaths_of(field)
+        return None if deaths is None else (Value("symbol", OPTIONAL_DEATHS), deaths)
     if name == RECEIVED_AT and letter == "l":
         return Value("symbol", RECEIVED_AT_IN_1_0), Value("timestamp", value)
     kind = {"S": "string", "l": "long"}.get(letter)
     return None if kind is None else (Value("symbol", name), Value(kind, value))
 
 
-def _of_received(header: ContentHeader, address: Address) -> bytes:
-    """The sections of a message that says in a header when it was received: in AMQP 1.0 this is an
-    annotation.
+def _with_moved_headers(header: ContentHeader, address: Address) -> bytes:
+    """The sections of a message with headers that are annotations of other names in AMQP 1.0: when
+    it was received, and its deaths.
     """
     headers = dict(header.headers)
-    received = _annotation(RECEIVED_AT, headers.pop(RECEIVED_AT))
-    assert received is not None, "its header is a number"
-    plain = make_header({**header.properties, "headers": headers})
+    moved = [
+        _annotation(name, headers.pop(name)) for name in (RECEIVED_AT, DEATHS) if name in headers
+    ]
+    plain = make_header({**header.properties, "headers": headers or None})
     message = read_message(Delivered(plain, address).payload(b"", redelivered=False))
-    message.message_annotations.append(received)
+    message.message_annotations += [pair for pair in moved if pair is not None]
     message.has_header, message.body = False, b""
     return encode_message(message)
 

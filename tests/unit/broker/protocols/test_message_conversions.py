@@ -24,6 +24,7 @@ from leveret.broker.protocols.mqtt.properties import (
 )
 from leveret.broker.protocols.mqtt.topics import Topics
 from leveret.broker.protocols.stomp.message_headers import content_header_of, message_headers
+from leveret.broker.queues.dead_letters.header import DeathNotes
 from leveret.cluster.streams.client.entry_reading import StoredMessageReader
 from leveret.cluster.streams.client.entry_writing import EntryWriter
 from leveret.storage.messages.addresses import Addresses
@@ -334,3 +335,31 @@ def test_headers_that_stomp_can_show():
     }  # fmt: skip
     headers = message_headers({"headers": {**shown, **left_out}})
     assert headers == {"text": "v", "number": "7", "time": "5"}
+
+
+# Dead letters
+
+
+@pytest.mark.parametrize("is_of_1_0", [False, True])
+def test_the_deaths_of_a_message(is_of_1_0):
+    header = header_with(expiration="500", headers={"own": ("S", "v")})
+    if is_of_1_0:
+        header, _ = published_1_0(
+            header={"ttl": Value("uint", 500)}, application_properties=[(text("own"), text("v"))]
+        )
+    notes = DeathNotes("q", "expired", 1_700_000_000, drop_cc=False, tells_last=True)
+    dead, _ = notes.add(header, ADDRESS)
+    message = to_1_0(dead)
+    assert message.application_properties == [(text("own"), text("v"))]
+    assert message.header["first-acquirer"] == Value("boolean", False)
+    assert message.annotation("x-death").kind == "null"
+    assert message.annotation("x-first-death-queue") == text("q")
+    assert message.annotation("x-last-death-reason") == text("expired")
+    time = Value("timestamp", 1_700_000_000_000)
+    assert message.annotation("x-opt-deaths") == Value("array", [Value("map", [
+        (symbol("ttl"), Value("uint", 500)), (symbol("queue"), text("q")),
+        (symbol("reason"), symbol("expired")), (symbol("count"), Value("ulong", 1)),
+        (symbol("first-time"), time), (symbol("last-time"), time),
+        (symbol("exchange"), text("amq.topic")),
+        (symbol("routing-keys"), Value("array", [text("a.b")])),
+    ])])  # fmt: skip
