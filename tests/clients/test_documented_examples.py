@@ -1,4 +1,4 @@
-"""The examples of docs/start/testing-your-app.md and of the README work as they are printed.
+"""The examples of docs/start and of the README work as they are printed.
 
 Each is a file in a new directory, run with nothing but the installed packages: no settings of this
 repository, no options. Those for pytest share one run, since most of its time is its start.
@@ -83,6 +83,14 @@ def test_an_asyncio_test_needs_no_mark_in_auto_mode(tmp_path):
         "    async_amqp_virtual_clock_broker.advance(1)\n"
         "    assert async_amqp_broker.url != async_amqp_virtual_clock_broker.url\n"
     )
+    assert " 1 passed" in run("-m", "pytest", "-p", "no:cacheprovider", cwd=tmp_path)
+
+
+def test_the_celery_example(tmp_path):
+    text = (ROOT / "docs" / "start" / "from-celery.md").read_text()
+    application, test = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "shop.py").write_text(application)
+    (tmp_path / "test_shop.py").write_text(test)
     assert " 1 passed" in run("-m", "pytest", "-p", "no:cacheprovider", cwd=tmp_path)
 
 
