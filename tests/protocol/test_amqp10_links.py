@@ -218,7 +218,11 @@ async def test_a_deleted_queue_detaches_its_links(node):
          "link handle value (256) exceeds maximum link handle value (255)"),
         (Transfer(7, 0, b"t", 0),
          "amqp:session:unattached-handle", "Unknown link handle: 7"),
-        (Flow(5, 10, 0, 10), "amqp:session:window-violation", None),
+        (Flow(None, 10, 0, 10, 7), "amqp:session:unattached-handle", "Unattached link handle: 7"),
+        (Attach("a", 0, SENDER, 9, target=Target("/queue/q")),
+         "amqp:invalid-field", "snd-settle-mode is 9"),
+        (Flow(5, 10, 0, 10), "amqp:session:window-violation",
+         "next-incoming-id from FLOW (5) leads next-outgoing-id (4294967292)"),
     ],
 )  # fmt: skip
 async def test_errors_of_a_session(node, request_, condition, description):
@@ -236,11 +240,41 @@ async def test_errors_of_links_end_only_the_link_since_4_3():
         assert (detach.handle, detach.closed) == (0, True)
         assert detach.error[:2] == ("amqp:not-found", "no queue 'no' in vhost '/'")
         await client.publisher(None, 1)
-        [detach] = await client.publish("m", 1, properties={"to": text("/queue/q")})
-        assert detach.error[:2] == (
-            "amqp:precondition-failed", "bad 'to' address string: /queue/q",
-        )  # fmt: skip
-        assert outcomes(await client.publish("m", 9)) == [(1, None, Accepted())]
+        assert outcomes(await client.publish("m", 9)) == [(0, None, Accepted())]
+
+
+async def test_a_client_that_takes_all_gets_all(node):
+    client = await queue_with(node, "a", "b")
+    await client.consumer("/queues/q", credit=2**32 - 1)
+    assert bodies(await client.received()) == ["a", "b"]
+    client.credit(0, 2**32 - 1, delivery_count=0)
+    await client.frames()
+    assert client.connection.incoming.sessions[0].outgoing[0].link_credit == 2**32 - 3
+
+
+async def test_credit_of_before_the_last_deliveries_gives_nothing(node):
+    client = await queue_with(node, "a", "b", "c")
+    await client.consumer("/queues/q", credit=2)
+    await client.received()
+    client.credit(0, 1, delivery_count=0)
+    assert bodies(await client.received()) == []
+
+
+async def test_names_that_are_no_unicode_are_told_as_unicode(node):
+    client = await node.client()
+    [end] = await client.answers(Attach("a", 0, SENDER, target=Target("/queues/%ff")))
+    assert end.error.description == "no queue '\N{REPLACEMENT CHARACTER}' in vhost '/'"
+
+
+async def test_an_exchange_that_goes_detaches_its_publishers(node):
+    client = await queue_with(node)
+    vhost = node.broker.services.vhosts["/"]
+    await client.publisher("/exchanges/amq.direct/k", 1)
+    vhost.exchanges.pop("amq.direct")
+    vhost_answers = await client.publish("m", 1)
+    assert outcomes(vhost_answers) == [(0, None, Released())]
+    (detach,) = [one for one in vhost_answers if isinstance(one, Detach)]
+    assert detach.error[:2] == ("amqp:not-found", "no exchange 'amq.direct' in vhost '/'")
 
 
 async def test_a_client_may_not_publish_for_somebody_else(node):
@@ -263,8 +297,16 @@ async def test_the_anonymous_terminus(node):
     assert outcomes(await client.publish("m", properties={"to": text("/queues/q")})) == [
         (0, None, Accepted())
     ]
-    [end] = await client.publish("m")
-    assert end.error.description == "anonymous terminus requires 'to' address to be set"
+    for to, condition, text_of_error in (
+        (None, "amqp:precondition-failed", "anonymous terminus requires 'to' address to be set"),
+        ("/queue/q", "amqp:precondition-failed", "bad 'to' address string: /queue/q"),
+        ("/exchanges/no/k", "amqp:not-found", "no exchange 'no' in vhost '/'"),
+    ):
+        properties = {} if to is None else {"to": text(to)}
+        [(_, _, outcome)] = outcomes(await client.publish("m", properties=properties))
+        assert outcome.error[:2] == (condition, text_of_error)
+    [detach] = await client.publish("m", settled=True)
+    assert (detach.handle, detach.error.condition) == (0, "amqp:precondition-failed")
 
 
 async def test_sections_come_back_as_they_were_sent(node):

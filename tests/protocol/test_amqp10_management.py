@@ -25,6 +25,7 @@ class Management:
     def __init__(self, client):
         self.client = client
         self.count = 0
+        self.body_of_next = None
 
     async def attach(self):
         for role, handle in ((SENDER, 0), (RECEIVER, 1)):
@@ -46,6 +47,8 @@ class Management:
             "reply-to": text("$me"),
         }  # fmt: skip
         content = encode(valued(body)) if body else b"\x40"
+        if self.body_of_next is not None:
+            content, self.body_of_next = encode(self.body_of_next), None
         message.body = encode_described(0x77, content)
         transfer = Transfer(0, self.count, b"t", 0, True)
         self.client.send(transfer, payload=encode_message(message))
@@ -87,6 +90,27 @@ async def test_both_links_are_attached():
         incoming, flow, outgoing = await Management(await node.client()).attach()
     assert (incoming.properties, outgoing.properties) == (PAIRED, PAIRED)
     assert (incoming.role, outgoing.role, flow.link_credit) == (RECEIVER, SENDER, 8)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "reason"),
+    [
+        ("/queues/q", {"durable": "yes"},
+         'bad queue property {{utf8,<<"durable">>},{utf8,<<"yes">>}}'),
+        ("/queues/q", {"size": True}, 'bad queue property {{utf8,<<"size">>},true}'),
+        ("/queues/q", {"arguments": "x"},
+         'bad queue property {{utf8,<<"arguments">>},{utf8,<<"x">>}}'),
+        ("/exchanges/e", {"type": 7}, 'bad exchange property {{utf8,<<"type">>},{uint,7}}'),
+    ],
+)  # fmt: skip
+async def test_a_field_that_there_is_not_is_refused(management, path, body, reason):
+    assert await management.request("PUT", path, **body) == ("400", reason)
+
+
+async def test_a_body_that_is_no_map_is_refused(management):
+    management.body_of_next = text("x")
+    answer = await management.request("PUT", "/queues/q")
+    assert answer == ("400", "the body of a request is a map, not a string")
 
 
 async def test_a_queue(management):

@@ -20,6 +20,9 @@ from leveret.broker.erlang.terms import Atom, String, format_term
 DEFAULT_EXCHANGE: Final = ""
 TOPIC_EXCHANGE: Final = "amq.topic"
 MANAGEMENT: Final = "/management"
+_QUEUES: Final = "/queues/"
+_EXCHANGES: Final = "/exchanges/"
+_KINDS_OF_VERSION_1: Final = frozenset(("queue", "exchange", "topic"))
 _ENCODED: Final = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})*")
 
 
@@ -49,12 +52,24 @@ def read_source(address: str | None) -> QueueAddress | ExchangeAddress:
     """Where a link gets its messages from. Raises AddressError."""
     if address is None:
         raise AddressError(_text(Atom("bad_address"), Atom("undefined")))
-    return _read(address)
+    if not address.startswith(_QUEUES):
+        return _of_version_1(address)
+    name = decode_name(address.removeprefix(_QUEUES))
+    if name is None:
+        raise AddressError(_text(Atom("bad_address"), (Atom("utf8"), address)))
+    return QueueAddress(name)
 
 
 def read_target(address: str | None) -> QueueAddress | ExchangeAddress | None:
     """Where a link sends its messages to. Raises AddressError."""
-    return ANONYMOUS if address is None else _read(address)
+    if address is None:
+        return ANONYMOUS
+    if not address.startswith((_QUEUES, _EXCHANGES)):
+        return _of_version_1(address)
+    found = _version_2(address)
+    if found is None:
+        raise AddressError(_text(Atom("bad_address_string"), address))
+    return found
 
 
 def read_to(address: str) -> ExchangeAddress:
@@ -91,16 +106,14 @@ def decode_name(segment: str) -> str | None:
     return unquote_to_bytes(segment).decode("utf-8", "surrogateescape")
 
 
-def _read(address: str) -> QueueAddress | ExchangeAddress:
-    found = _version_2(address)
+def _of_version_1(address: str) -> QueueAddress | ExchangeAddress:
+    found = _version_1(address)
     if found is not None:
         return found
-    if address.startswith(("/queues/", "/exchanges/")):
-        raise AddressError(_text(Atom("bad_address_string"), address))
-    found = _version_1(address)
-    if found is None:
-        raise AddressError(_text(Atom("unknown_destination"), String(address)))
-    return found
+    kind, slash, rest = address.removeprefix("/").partition("/")
+    if address.startswith("/") and slash and kind in _KINDS_OF_VERSION_1:
+        raise AddressError(_text(Atom("invalid_destination"), Atom(kind), String(f"/{rest}")))
+    raise AddressError(_text(Atom("unknown_destination"), String(address)))
 
 
 def _version_2(address: str) -> QueueAddress | ExchangeAddress | None:
@@ -135,8 +148,8 @@ def _version_1(address: str) -> QueueAddress | ExchangeAddress | None:
     return None
 
 
-def _text(reason: Atom, address: object) -> str:
-    return f"Attach rejected: {format_term((reason, address))}"
+def _text(*reason: object) -> str:
+    return f"Attach rejected: {format_term(reason)}"
 
 
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")

@@ -12,7 +12,9 @@ import logging
 from collections import deque
 from typing import Final, NamedTuple, Protocol
 
-from leveret.broker.amqp.errors import Fault
+from leveret.broker.amqp.errors import ChannelFault, Fault
+from leveret.broker.amqp.json_form import text
+from leveret.broker.amqp.reply_codes import NOT_FOUND as NOT_FOUND_CODE
 from leveret.broker.amqp10.values import Amqp10Error
 from leveret.broker.protocols.amqp10.addresses import AddressError, ExchangeAddress, read_to
 from leveret.broker.protocols.amqp10.conditions import (
@@ -39,6 +41,7 @@ from leveret.broker.protocols.amqp10.messages import (
 from leveret.broker.protocols.amqp10.outgoing_link import (
     SERIAL,
     OutgoingLink,
+    credit_left,
     forward,
     transfer_frames,
 )
@@ -230,7 +233,11 @@ class Amqp10Session(Session):
         # Before it has seen our begin, a client does not know our first number.
         seen = FIRST_OUTGOING_ID if flow.next_incoming_id is None else flow.next_incoming_id
         if forward(seen, self._next_outgoing_id) > 0:
-            raise SessionEnds(WINDOW_VIOLATION)
+            raise SessionEnds(
+                WINDOW_VIOLATION,
+                f"next-incoming-id from FLOW ({seen}) leads next-outgoing-id "
+                f"({self._next_outgoing_id})",
+            )
         room = (seen + flow.incoming_window) % SERIAL
         self._remote_window = max(0, forward(room, self._next_outgoing_id))
         if flow.incoming_window >= SERIAL // 2:
@@ -251,7 +258,7 @@ class Amqp10Session(Session):
                     link.handle, delivery_count=link.delivery_count, link_credit=link.credit
                 )
         else:
-            raise SessionEnds(UNATTACHED_HANDLE, f"Unknown link handle: {flow.handle}")
+            raise SessionEnds(UNATTACHED_HANDLE, f"Unattached link handle: {flow.handle}")
         self.can_go_on()
 
     def _link_flow(self, link: OutgoingLink, flow: Flow) -> None:
@@ -267,8 +274,8 @@ class Amqp10Session(Session):
 
     def _pair_flow(self, pair: ManagementPair, flow: Flow) -> None:
         if flow.link_credit is not None:
-            seen = (flow.delivery_count or 0) + flow.link_credit
-            pair.credit = max(0, forward(seen % SERIAL, pair.delivery_count))
+            seen = flow.delivery_count or 0
+            pair.credit = credit_left(seen, flow.link_credit, pair.delivery_count)
         if flow.drain:
             pair.delivery_count = (pair.delivery_count + pair.credit) % SERIAL
             pair.credit = 0
@@ -311,7 +318,11 @@ class Amqp10Session(Session):
     def publish(self, link: IncomingLink, message: IncomingMessage) -> Steps | None:
         """Publish a message. Raises SessionEnds, ChannelFault; see `publishing.publish`."""
         published = self._read(message.payload)
-        address = self._address_of(link, published)
+        try:
+            address = self._address_of(link, published)
+        except AddressError as error:
+            self._refuse(link, message, Error(PRECONDITION_FAILED, text(str(error))))
+            return None
         target = self.connection.targets.find_by_address(
             address.exchange, published.subject or "" if address.routing_key is None else (
                 address.routing_key
@@ -321,13 +332,18 @@ class Amqp10Session(Session):
         self._number_published = number = self.confirms.published + 1
         self._unsettled[number] = (link, message.delivery_id)
         link.unconfirmed += 1
-        steps = publishing.publish(
-            self,
-            target,
-            Publication(
-                [Message(target.address, published.header, published.body)], len(published.body)
-            ),
+        publication = Publication(
+            [Message(target.address, published.header, published.body)], len(published.body)
         )
+        try:
+            steps = publishing.publish(self, target, publication)
+        except ChannelFault as fault:
+            del self._unsettled[number]
+            link.unconfirmed -= 1
+            if fault.reply_code != NOT_FOUND_CODE:
+                raise
+            self._refuse(link, message, error_of(fault))
+            return None
         if link.needs_credit:
             self.give_credit(link)
         return steps
@@ -352,13 +368,23 @@ class Amqp10Session(Session):
         if link.address is not None:
             return link.address
         if published.to is None:
-            raise SessionEnds(
-                PRECONDITION_FAILED, "anonymous terminus requires 'to' address to be set"
-            )
-        try:
-            return read_to(published.to)
-        except AddressError as error:
-            raise SessionEnds(PRECONDITION_FAILED, str(error)) from None
+            raise AddressError("anonymous terminus requires 'to' address to be set")
+        return read_to(published.to)
+
+    def _refuse(self, link: IncomingLink, message: IncomingMessage, error: Error) -> None:
+        """Refuse a message whose address is not that of an exchange.
+
+        Only the message is refused if it has named the address itself (OASIS, Using the Anonymous
+        Terminus, section 2.2.2), and the link otherwise, as in RabbitMQ.
+        """
+        delivery_id, is_anonymous = message.delivery_id, link.address is None
+        if delivery_id is not None:
+            outcome = Rejected(error) if is_anonymous else _RELEASED
+            self.send(Disposition(RECEIVER, delivery_id, None, True, outcome))
+        if delivery_id is None or not is_anonymous:
+            self.detach_for(link.handle, error)
+        elif link.needs_credit:
+            self.give_credit(link)
 
     def send_returned(self, messages: list[Message], code: int, text: str) -> None:
         """No queue has the message that is being published: its outcome is `released`."""
@@ -419,8 +445,11 @@ class Amqp10Session(Session):
 
     def detach_with(self, handle: int, error: SessionEnds | Fault) -> None:
         """End a link with an error."""
+        self.detach_for(handle, error.error if isinstance(error, SessionEnds) else error_of(error))
+
+    def detach_for(self, handle: int, told: Error) -> None:
+        """End a link of a publisher, and tell the client why."""
         self.incoming.pop(handle, None)
-        told = error.error if isinstance(error, SessionEnds) else error_of(error)
         logger.error(
             "link error on connection %s, session %d, link %d: %s",
             self.connection.name, self.channel, handle, told.description or told.condition,

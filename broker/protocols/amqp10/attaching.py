@@ -23,6 +23,7 @@ from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Session
 from leveret.broker.protocols.amqp10.conditions import (
     INVALID_FIELD,
     NOT_IMPLEMENTED,
+    UNAUTHORIZED_ACCESS,
     SessionEnds,
 )
 from leveret.broker.protocols.amqp10.dynamic_sources import (
@@ -35,6 +36,7 @@ from leveret.broker.protocols.amqp10.management_links import ManagementPair
 from leveret.broker.protocols.amqp10.outgoing_link import OutgoingLink
 from leveret.broker.protocols.amqp10.performatives import (
     FIRST,
+    MIXED,
     OUTCOME_NAMES,
     RECEIVER,
     SECOND,
@@ -89,6 +91,8 @@ async def _attach(session: Amqp10Session, request: Attach) -> None:
 
 
 def _check(request: Attach) -> None:
+    if request.snd_settle_mode not in (None, UNSETTLED, SETTLED, MIXED):
+        raise SessionEnds(INVALID_FIELD, f"snd-settle-mode is {request.snd_settle_mode}")
     if request.incomplete_unsettled or (request.unsettled is not None and request.unsettled.value):
         raise SessionEnds(NOT_IMPLEMENTED, "Link recovery not supported")
     if request.rcv_settle_mode == SECOND and request.snd_settle_mode != SETTLED:
@@ -131,6 +135,11 @@ async def _check_exchange(session: Amqp10Session, address: ExchangeAddress) -> N
     exchange = vhost.exchanges.get(name)
     if exchange is None:
         raise not_found(f"no {resource(EXCHANGE, name, vhost.name)}")
+    if exchange.internal:
+        raise SessionEnds(
+            UNAUTHORIZED_ACCESS,
+            f"forbidden to publish to internal {resource(EXCHANGE, name, vhost.name)}",
+        )
 
 
 async def _ensure_queue(session: Amqp10Session, address: QueueAddress, durable: bool) -> None:

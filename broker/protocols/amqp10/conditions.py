@@ -4,6 +4,7 @@ from typing import Final
 
 from leveret.broker.amqp import reply_codes
 from leveret.broker.amqp.errors import Fault
+from leveret.broker.amqp.json_form import text
 from leveret.broker.protocols.amqp10.performatives import Error
 
 INTERNAL_ERROR: Final = "amqp:internal-error"
@@ -38,11 +39,11 @@ _BY_CODE: Final = {
 
 
 class SessionEnds(Exception):
-    """The session ends with this error."""
+    """The session ends with this error. The description may quote names that are no Unicode."""
 
     def __init__(self, condition: str, description: str | None = None) -> None:
         super().__init__(description or condition)
-        self.error = Error(condition, description)
+        self.error = Error(condition, None if description is None else text(description))
 
 
 class ConnectionEnds(Exception):
@@ -57,4 +58,4 @@ def error_of(fault: Fault) -> Error:
     """The error for an operation that AMQP 0-9-1 would answer with this fault."""
     _, _, explanation = fault.reply_text.partition(" - ")
     condition = _BY_CODE.get(fault.reply_code, INTERNAL_ERROR)
-    return Error(condition, explanation or fault.reply_text)
+    return Error(condition, text(explanation or fault.reply_text))

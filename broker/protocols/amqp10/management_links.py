@@ -31,6 +31,7 @@ from leveret.broker.amqp10.sections import (
     read_message,
 )
 from leveret.broker.amqp10.values import Amqp10Error, Value, decode, encode, encode_described
+from leveret.broker.erlang.terms import Atom, format_term
 from leveret.broker.protocols.amqp10.addresses import decode_name, encode_name
 from leveret.broker.protocols.amqp10.conditions import (
     DECODE_ERROR,
@@ -51,6 +52,13 @@ from leveret.broker.vhost.binding import Binding
 _BODY: Final = 0x77
 _REPLIES: Final = f"{DIRECT_REPLY_TO}."
 _NULL: Final = Value("null", None)
+_FLAGS: Final = {"durable": "boolean", "auto_delete": "boolean", "arguments": "map"}
+_QUEUE_FIELDS: Final = _FLAGS | {"exclusive": "boolean"}
+_EXCHANGE_FIELDS: Final = _FLAGS | {"internal": "boolean", "type": "string"}
+_BINDING_FIELDS: Final = {
+    "source": "string", "destination_queue": "string", "destination_exchange": "string",
+    "binding_key": "string", "arguments": "map",
+}  # fmt: skip
 _STATUS: Final = {
     reply_codes.NOT_FOUND: "404", reply_codes.ACCESS_REFUSED: "403",
     reply_codes.PRECONDITION_FAILED: "409",
@@ -68,12 +76,12 @@ class _Refused(Exception):
 
 
 class _Request(NamedTuple):
-    """A request. path: the segments of its path. query: after a `?`. body: None without one."""
+    """A request. path: the segments of its path. query: after a `?`. body: null without one."""
 
     method: str
     path: list[str]
     query: Mapping[str, str]
-    body: Mapping[str, Value] | None
+    body: Value
 
 
 class ManagementPair:
@@ -130,12 +138,11 @@ def _read(payload: bytes) -> tuple[Amqp10Message, _Request]:
         raise SessionEnds(INTERNAL_ERROR, "a request needs the properties subject and to")
     path, _, query = to.value.partition("?")
     content = body.value[1] if body.kind == "described" else _NULL
-    pairs = content.value if content.kind == "map" else None
     return message, _Request(
         method.value,
         path.removeprefix("/").split("/"),
         dict(parse_qsl(query, keep_blank_values=True)),
-        None if pairs is None else {str(key.value): value for key, value in pairs},
+        content,
     )
 
 
@@ -192,7 +199,7 @@ async def _put_queue(session: Session, name: str, request: _Request) -> tuple[st
     if not name:
         raise _Refused("400", "declare queue with empty name not allowed")
     _check_name(session, QUEUE, name)
-    body = request.body or {}
+    body = _fields(request, _QUEUE_FIELDS, "queue property")
     properties = QueueProperties(
         _table(body), _flag(body, "durable", True), _flag(body, "exclusive", False),
         _flag(body, "auto_delete", False),
@@ -270,10 +277,8 @@ def _members(session: Session, queue: QueueClient) -> dict[str, Value]:
 
 
 async def _put_exchange(session: Session, name: str, request: _Request) -> tuple[str, Value]:
-    body = request.body or {}
+    body = _fields(request, _EXCHANGE_FIELDS, "exchange property")
     kind = body.get("type", Value("string", "direct"))
-    if kind.kind != "string":
-        raise _Refused("400", "the type of an exchange is a string")
     if name not in session.vhost.exchanges:
         _check_name(session, EXCHANGE, name)
     properties = ExchangeProperties(
@@ -295,7 +300,9 @@ def _check_name(session: Session, kind: str, name: str) -> None:
         what = resource(kind, name, session.vhost.name)
         raise _Refused("403", f"{what} starts with reserved prefix '{RESERVED_PREFIX}'")
     if "\r" in name or "\n" in name:
-        raise _Refused("400", f"Bad name '{name}': line feed and carriage return not allowed")
+        raise _Refused(
+            "400", f"Bad name '{name}': line feed and carriage return characters not allowed"
+        )
 
 
 # Bindings
@@ -311,7 +318,7 @@ class _Ends(NamedTuple):
 
 
 async def _bind(session: Session, request: _Request) -> tuple[str, Value]:
-    body = request.body or {}
+    body = _fields(request, _BINDING_FIELDS, "binding field")
     is_queue = "destination_queue" in body
     ends = _Ends(
         _text(body, "source"),
@@ -390,6 +397,36 @@ def _hash(arguments: Table) -> str:
 # Values
 
 
+def _fields(request: _Request, kinds: Mapping[str, str], what: str) -> Mapping[str, Value]:
+    """The fields in a body. kinds: their types. Raises _Refused for others, as RabbitMQ."""
+    body = request.body
+    if body.kind == "null":
+        return {}
+    if body.kind != "map":
+        raise _Refused("400", f"the body of a request is a map, not a {body.kind}")
+    fields: dict[str, Value] = {}
+    for key, value in body.value:
+        if key.kind != "string" or kinds.get(key.value) != value.kind:
+            raise _Refused("400", f"bad {what} {format_term((_term(key), _term(value)))}")
+        fields[key.value] = value
+    return fields
+
+
+def _term(value: Value) -> object:
+    """A value as RabbitMQ shows it."""
+    content = value.value
+    match value.kind:
+        case "boolean":
+            return Atom("true" if content else "false")
+        case "null":
+            return Atom("null")
+        case "string":
+            return Atom("utf8"), content
+        case "symbol":
+            return Atom("symbol"), content
+    return Atom(value.kind), content if isinstance(content, int) else Atom("...")
+
+
 def _map(**items: Value) -> Value:
     return Value("map", [(Value("string", name), value) for name, value in items.items()])
 
@@ -435,11 +472,7 @@ def _table(body: Mapping[str, Value]) -> Table:
 
 def _flag(body: Mapping[str, Value], name: str, default: bool) -> bool:
     value = body.get(name)
-    if value is None:
-        return default
-    if value.kind != "boolean":
-        raise _Refused("400", f"'{name}' is a boolean")
-    return bool(value.value)
+    return default if value is None else bool(value.value)
 
 
 def _text(body: Mapping[str, Value], name: str) -> str:

@@ -36,6 +36,11 @@ def forward(count: int, other: int) -> int:
     return difference - SERIAL if difference >= SERIAL // 2 else difference
 
 
+def credit_left(seen: int, credit: int, delivery_count: int) -> int:
+    """What is left of the credit that a client has given when it had seen this many deliveries."""
+    return max(0, credit - forward(delivery_count, seen))
+
+
 class LinkSession(Protocol):
     """The session of a link, as the link sees it. frame_bytes_max: of the client."""
 
@@ -170,8 +175,8 @@ class OutgoingLink(SessionConsumer):
 
     def flow(self, delivery_count: int | None, link_credit: int, drain: bool) -> None:
         """The client has changed the credit."""
-        seen = 0 if delivery_count is None else delivery_count
-        self.link_credit = max(0, forward((seen + link_credit) % SERIAL, self.delivery_count))
+        # Before it has seen our attach, a client does not know our count, which begins at 0.
+        self.link_credit = credit_left(delivery_count or 0, link_credit, self.delivery_count)
         self.is_draining = drain
         if self.is_waiting and self.link_credit:
             self.queue.credit(self)

@@ -24,7 +24,7 @@ from leveret.broker.amqp10.values import (
 UINT_MAX: Final = (1 << 32) - 1
 SENDER, RECEIVER = False, True
 """The roles of a link's end."""
-UNSETTLED, SETTLED = 0, 1
+UNSETTLED, SETTLED, MIXED = 0, 1, 2
 """snd-settle-mode."""
 FIRST, SECOND = 0, 1
 """rcv-settle-mode."""
