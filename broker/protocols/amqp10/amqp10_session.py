@@ -10,7 +10,7 @@ deliveries and transfers have 32 bits, and 0 follows the highest one (RFC 1982).
 
 import logging
 from collections import deque
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from leveret.broker.amqp.errors import ChannelFault, Fault
 from leveret.broker.amqp.json_form import text
@@ -41,6 +41,7 @@ from leveret.broker.protocols.amqp10.messages import (
 from leveret.broker.protocols.amqp10.outgoing_link import (
     SERIAL,
     OutgoingLink,
+    action_of,
     credit_left,
     forward,
     transfer_frames,
@@ -54,7 +55,6 @@ from leveret.broker.protocols.amqp10.performatives import (
     Disposition,
     Error,
     Flow,
-    Modified,
     Outcome,
     Performative,
     Received,
@@ -70,7 +70,7 @@ from leveret.broker.sessions import consuming, publishing
 from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.session_connection import SessionConnection
 from leveret.broker.sessions.settling import apply_settling
-from leveret.broker.sessions.transaction import ACK, DISCARD, FAIL, REQUEUE
+from leveret.broker.sessions.transaction import ACK
 from leveret.broker.sessions.unacked import SETTLE_WORK
 from leveret.broker.sessions.unacked_record import Unacked
 from leveret.storage.messages.message import Message
@@ -84,16 +84,6 @@ SETTLED_AT_ONCE: Final = 2000
 _ACCEPTED, _REJECTED, _RELEASED = Accepted(), Rejected(), Released()
 
 logger = logging.getLogger("leveret.connection")
-
-
-class Windows(NamedTuple):
-    """The numbers of a session's transfers, and how many more may follow in both directions."""
-
-    next_incoming_id: int
-    incoming_window: int
-    next_outgoing_id: int
-    remote_incoming_window: int
-    remote_outgoing_window: int
 
 
 class FrameOutput(Protocol):
@@ -332,11 +322,9 @@ class Amqp10Session(Session):
         self._number_published = number = self.confirms.published + 1
         self._unsettled[number] = (link, message.delivery_id)
         link.unconfirmed += 1
-        publication = Publication(
-            [Message(target.address, published.header, published.body)], len(published.body)
-        )
+        sent = Message(target.address, published.header, published.body)
         try:
-            steps = publishing.publish(self, target, publication)
+            steps = publishing.publish(self, target, Publication([sent], len(published.body)))
         except ChannelFault as fault:
             del self._unsettled[number]
             link.unconfirmed -= 1
@@ -372,11 +360,7 @@ class Amqp10Session(Session):
         return read_to(published.to)
 
     def _refuse(self, link: IncomingLink, message: IncomingMessage, error: Error) -> None:
-        """Refuse a message whose address is not that of an exchange.
-
-        Only the message is refused if it has named the address itself (OASIS, Using the Anonymous
-        Terminus, section 2.2.2), and the link otherwise, as in RabbitMQ.
-        """
+        """Refuse a message to an exchange that there is not; its link if that has the address."""
         delivery_id, is_anonymous = message.delivery_id, link.address is None
         if delivery_id is not None:
             outcome = Rejected(error) if is_anonymous else _RELEASED
@@ -441,7 +425,7 @@ class Amqp10Session(Session):
 
     def detach_over_limit(self, link: IncomingLink) -> None:
         """The client has sent more than its credit: detach the link."""
-        self.detach_with(link.handle, SessionEnds(TRANSFER_LIMIT_EXCEEDED))
+        self.detach_for(link.handle, Error(TRANSFER_LIMIT_EXCEEDED))
 
     def detach_with(self, handle: int, error: SessionEnds | Fault) -> None:
         """End a link with an error."""
@@ -472,7 +456,7 @@ class Amqp10Session(Session):
         """The client settles deliveries, or tells their outcome. Raises ChannelFault."""
         if disposition.role is not RECEIVER or isinstance(disposition.state, Received):
             return
-        action = _action_of(disposition.state)
+        action = action_of(disposition.state)
         first, last = disposition.first, disposition.last
         last = first if last is None else last
         turns = self.vhost.turns
@@ -581,15 +565,13 @@ class Amqp10Session(Session):
         """The links on which the client may publish."""
         return sum(not link.is_management for link in self.incoming.values())
 
-    def windows(self) -> Windows:
-        """The state of the session. The client's outgoing window is what it has told last."""
-        return Windows(
-            self._next_incoming_id,
-            max(0, self._incoming_window),
-            self._next_outgoing_id,
-            self._remote_window,
-            (self._outgoing_end - self._next_incoming_id) % SERIAL,
-        )
+    def windows(self) -> tuple[int, int, int, int, int]:
+        """The next incoming id, the incoming window, the next outgoing id; the client's windows."""
+        remote_outgoing_window = (self._outgoing_end - self._next_incoming_id) % SERIAL
+        return (
+            self._next_incoming_id, max(0, self._incoming_window), self._next_outgoing_id,
+            self._remote_window, remote_outgoing_window,
+        )  # fmt: skip
 
     def report_closed(self, consumer_count: int) -> None:
         """Do nothing: events of channels are for those of AMQP 0-9-1."""
@@ -613,16 +595,3 @@ class Amqp10Session(Session):
         self._unsettled.clear()
         self._returned.clear()
         self._keeps.clear()
-
-
-def _action_of(outcome: Outcome | None) -> str:
-    match outcome:
-        case Accepted():
-            return ACK
-        case Rejected():
-            return DISCARD
-        case Modified(_, True):
-            return DISCARD
-        case Modified(True):
-            return FAIL
-    return REQUEUE

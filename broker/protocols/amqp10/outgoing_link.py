@@ -13,7 +13,11 @@ from leveret.broker.protocols.amqp10.messages import Delivered
 from leveret.broker.protocols.amqp10.performatives import (
     FRAME_HEADER_BYTES,
     SETTLED,
+    Accepted,
     Attach,
+    Modified,
+    Outcome,
+    Rejected,
     Transfer,
 )
 from leveret.broker.queues.contract.queue_client import UNLIMITED, QueueClient, QueueLength
@@ -21,6 +25,7 @@ from leveret.broker.runtime.pending import Answer
 from leveret.broker.sessions.interceptors import message_to_send
 from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.session_consumer import SessionConsumer
+from leveret.broker.sessions.transaction import ACK, DISCARD, FAIL, REQUEUE
 from leveret.broker.sessions.unacked_record import Unacked
 from leveret.storage.messages.message import Address, Entry, Message
 
@@ -39,6 +44,20 @@ def forward(count: int, other: int) -> int:
 def credit_left(seen: int, credit: int, delivery_count: int) -> int:
     """What is left of the credit that a client has given when it had seen this many deliveries."""
     return max(0, credit - forward(delivery_count, seen))
+
+
+def action_of(outcome: Outcome | None) -> str:
+    """What an outcome of the client asks for. Without an outcome, a message is released."""
+    match outcome:
+        case Accepted():
+            return ACK
+        case Rejected():
+            return DISCARD
+        case Modified(_, True):
+            return DISCARD
+        case Modified(True):
+            return FAIL
+    return REQUEUE
 
 
 class LinkSession(Protocol):
