@@ -1,4 +1,4 @@
-"""Code that mypyc compiles to what is never freed."""
+"""Code that mypyc compiles to something else than Python runs."""
 
 import ast
 import tomllib
@@ -43,6 +43,30 @@ def test_no_init_sets_again_what_the_init_of_a_base_has_set():
         if calls_base(node)
     ]
     assert found == []
+
+
+def test_the_errors_of_a_function_have_names_of_their_own():
+    """A name has one type in a function. With a second one for the same name, the compiled `except`
+    raises a TypeError instead of handling the error.
+    """
+    found = [
+        f"{module}:{function.lineno}: {name} is {' and '.join(sorted(types))}"
+        for module, tree in TREES.items()
+        for function in ast.walk(tree)
+        if isinstance(function, FUNCTIONS)
+        for name, types in errors_of(function).items()
+        if len(types) > 1
+    ]
+    assert found == []
+
+
+def errors_of(function):
+    """The types that each name of an error stands for."""
+    found = {}
+    for one in ast.walk(function):
+        if isinstance(one, ast.ExceptHandler) and one.name:
+            found.setdefault(one.name, set()).add(ast.unparse(one.type))
+    return found
 
 
 def bases(module, node):

@@ -279,8 +279,8 @@ class GroupMember:
                 limits.reads -= 1
                 reading.when_done(self._after_read)
                 break
-            except StoreError as error:
-                self.lost_entry(error)
+            except StoreError as lost:
+                self.lost_entry(lost)
                 return
             except ValueError as error:
                 self.cannot_apply(error)
@@ -354,8 +354,8 @@ class GroupMember:
         """Take a message from another member. Raises MessageError if it is impossible."""
         try:
             self.raft.received(sender, message, self._host.now_ms())
-        except EntriesLost as error:
-            self.lost_entry(error)
+        except EntriesLost as lost:
+            self.lost_entry(lost)
         except ValueError:
             raise
         except Exception as error:

@@ -159,8 +159,8 @@ class Groups:
             if data:
                 machine = restored_now(self.kind.restore(data))
             state.live = machine.live()
-        except ValueError as error:
-            obstacle = error
+        except ValueError as not_restored:
+            obstacle = not_restored
         if self.log.lacks_reset(state):
             self.log.reset(group, state.snapshot)
         member = self._add(group, state.me, stored, machine)

@@ -136,8 +136,8 @@ class MqttInput(HeldInput):
             logger.error("closing connection %s: %s", self._connection.name, unknown)
             self._connection.drop()
             return
-        except MalformedPacket as error:
-            self._malformed(error)
+        except MalformedPacket as malformed:
+            self._malformed(malformed)
             return
         except Exception as error:
             self.operation_failed(error)
