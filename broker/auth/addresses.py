@@ -1,10 +1,14 @@
 """Addresses of clients: the ones that count as one client, and the loopback addresses."""
 
 import ipaddress
+from functools import lru_cache
 
 IPV6_HOST_BITS = 64
+ADDRESSES_KEPT = 4096
+"""A login asks several times, and reading an address is a quarter of the work of a login."""
 
 
+@lru_cache(maxsize=ADDRESSES_KEPT)
 def source_of(address: str) -> str:
     """The key under which an address is counted: itself, or its IPv6 network of 64 bits.
 
@@ -23,6 +27,7 @@ def source_of(address: str) -> str:
     return str(ipaddress.ip_network((found, IPV6_HOST_BITS), strict=False))
 
 
+@lru_cache(maxsize=ADDRESSES_KEPT)
 def is_loopback(host: str) -> bool:
     """Whether the address is a loopback address."""
     try:

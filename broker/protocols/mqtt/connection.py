@@ -13,6 +13,7 @@ import secrets
 import weakref
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from msgspec import structs
@@ -32,6 +33,7 @@ from leveret.broker.protocols.mqtt.login import (
     check_connect,
     log_in,
 )
+from leveret.broker.protocols.mqtt.lost_clients import LostClients
 from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
 from leveret.broker.protocols.mqtt.names import queue_names, will_queue
 from leveret.broker.protocols.mqtt.output import MqttOutput
@@ -52,7 +54,7 @@ from leveret.broker.protocols.mqtt.redirection import server_reference
 from leveret.broker.protocols.mqtt.retained import send_retained
 from leveret.broker.protocols.mqtt.subscribing import PERMANENT_S, SessionQueues
 from leveret.broker.protocols.mqtt.topics import Topics
-from leveret.broker.protocols.mqtt.wills import delay_s, publish_will
+from leveret.broker.protocols.mqtt.wills import Wills, delay_s
 from leveret.broker.protocols.socket_connection import SocketConnection
 from leveret.broker.protocols.tuning import Tuning
 from leveret.broker.runtime.pending import Answer
@@ -75,6 +77,8 @@ class MqttNode(NamedTuple):
 
     keep_alives: KeepAlives
     topics: Topics
+    wills: Wills
+    lost: LostClients
 
 
 class MqttConnection(SocketConnection, asyncio.BaseProtocol):
@@ -119,6 +123,10 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         """A client connected."""
         super().connection_made(transport)
         self.ending.call_later(self.services.config.mqtt.login_timeout_ms, self._login_too_long)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is closed. When very many clients are lost at once, the end takes turns."""
+        self._node.lost.add(partial(super().connection_lost, exc))
 
     def _login_too_long(self) -> None:
         logger.error("closing connection %s: the client has sent no CONNECT in time", self.name)
@@ -230,6 +238,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
     async def _take_session_up(self, packet: Connect) -> bool:
         """Continue the session that has stayed, or end it; returns whether it is continued."""
         queues = self.vhost.queues
+        self._node.wills.client_is_back(self.vhost.name, self.client_id)
         will = queues.get(will_queue(self.client_id))
         if will is not None:
             gone: Answer[None] = Answer()
@@ -364,6 +373,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         if explanation == DRAINED:
             self._send_elsewhere()
         elif "shutdown" in explanation:
+            self._node.wills.node_stops()
             self.fail(codes.SERVER_SHUTTING_DOWN, explanation)
         else:
             self.fail(codes.ADMINISTRATIVE_ACTION, explanation)
@@ -393,8 +403,8 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
     def _publish_will(self) -> None:
         will, self._will = self._will, None
         if will is not None and not self.vhost.is_deleted:
-            session = self._make_session(2)
-            publish_will(session, will, self.client_id, delay_s(will, self._expiry_s))
+            wait_s = delay_s(will, self._expiry_s)
+            self._node.wills.publish(self._make_session(2), will, self.client_id, wait_s)
 
     def _end_session(self) -> None:
         """Delete the queues of a session that does not stay, though they may survive."""
