@@ -1,10 +1,10 @@
 """The properties of AMQP 0-9-1 of a message of AMQP 1.0, from the bytes of its sections. Pure.
 
-This runs for each message that a consumer of a stream gets, so nothing is decoded: each value is
-copied behind its letter. It understands the forms that 0-9-1 has as well, which are all that
-properties_to_sections.py writes but nested values and uuids. For messages of other forms, such as
-those with a body of another kind than data, `SectionsReader.read` returns False, and conversion.py
-converts them.
+This runs for each message that is published with AMQP 1.0 or that a consumer of a stream gets, so
+nothing is decoded: each value is copied behind its letter. It understands the forms that 0-9-1 has
+as well, which are all that properties_to_sections.py writes but nested values and uuids. For
+messages of other forms, such as those with a body of another kind than data, `SectionsReader.read`
+returns False, and conversion.py converts them.
 
 What the message annotations say is kept: the address and the delivery mode, in RabbitMQ 3.x's form,
 are those of many messages. `Annotations` is immutable.
@@ -65,6 +65,7 @@ from leveret.broker.amqp10.values_to_fields import OTHER, write_field
 
 KEPT_MAX: Final = 1024
 """How many different annotations are kept. Above it, all of them are dropped."""
+NO_OFFSET: Final = -1
 UNKNOWN_KIND: Final = -1
 """The properties may need care, or have an expiration."""
 
@@ -89,8 +90,12 @@ _WITHOUT: Final = Annotations()
 class SectionsReader:
     """Reads messages, one after the other. is_4: as RabbitMQ 4.0 does.
 
-    annotations: of the last message. body_at: where its body begins in the bytes that were read.
-    kind: of its properties (`properties.scan`); UNKNOWN_KIND if they have to be scanned.
+    annotations: of the last message. sections_at, sections_end: where its sections properties and
+    application-properties are in the bytes that were read; the same place if it has neither.
+    body_at: where its body begins. to_at, subject_at, user_at: where these properties are, as short
+    strings; 0 for none. kind: of its properties (`properties.scan`); UNKNOWN_KIND if they have to
+    be scanned. table_at, table_end: where the headers are in the properties that were written, with
+    their size; both are where headers would be if there are none.
     """
 
     __slots__ = (
@@ -117,6 +122,13 @@ class SectionsReader:
         "annotations",
         "body_at",
         "kind",
+        "sections_at",
+        "sections_end",
+        "subject_at",
+        "table_at",
+        "table_end",
+        "to_at",
+        "user_at",
     )  # fmt: skip
 
     def __init__(self, is_4: bool) -> None:
@@ -125,7 +137,14 @@ class SectionsReader:
         self._last_bytes = b""
         self._last_annotations = _WITHOUT
         self.annotations = _WITHOUT
+        self.sections_at: i64 = 0
+        self.sections_end: i64 = 0
         self.body_at: i64 = 0
+        self.to_at: i64 = 0
+        self.subject_at: i64 = 0
+        self.user_at: i64 = 0
+        self.table_at: i64 = 0
+        self.table_end: i64 = 0
         self.kind: i64 = UNKNOWN_KIND
         self._has_plain_names = True
         self._header_mode: i64 = -1
@@ -156,10 +175,16 @@ class SectionsReader:
             code: i64 = data[at + 2]
             if data[at] or data[at + 1] != SMALL_ULONG or code <= last:
                 return False
+            last_before = last
             last = code
             at += 3
             if code == _DATA:
+                self.sections_end = at - 3
+                if last_before < _PROPERTIES:
+                    self.sections_at = self.sections_end
                 return self._take_body(data, at, end)
+            if code >= _PROPERTIES > last_before:
+                self.sections_at = at - 3
             form: i64 = data[at]
             if form == EMPTY_LIST:
                 if code == _HEADER:
@@ -196,6 +221,9 @@ class SectionsReader:
         self._app_id = 0
         self._type = 0
         self._user_id = 0
+        self.to_at = 0
+        self.subject_at = 0
+        self.user_at = 0
         self._count = 0
 
     def _take(self, data: bytes, code: i64, form: i64, at: i64, end: i64, count: i64) -> bool:
@@ -283,6 +311,7 @@ class SectionsReader:
                     at += 8
                 else:
                     if code == BINARY8 and place == 1:
+                        self.user_at = at
                         user = data[at + 1 : at + 1 + data[at]]
                         if user.decode("utf-8", "surrogateescape").isprintable():
                             self._user_id = at
@@ -305,6 +334,10 @@ class SectionsReader:
                 self._app_id = at
             else:
                 # `to` and `subject` have no place in 0-9-1, nor has `reply-to-group-id`.
+                if place == 2:
+                    self.to_at = at
+                elif place == 3:
+                    self.subject_at = at
                 return place in (2, 3, 12)
             return True
         if code == SYMBOL8:
@@ -316,14 +349,20 @@ class SectionsReader:
                 return True
         return False
 
+    @property
+    def has_annotations(self) -> bool:
+        """Whether the last message has a section of message annotations."""
+        return self.annotations is not _WITHOUT
+
     # The properties of 0-9-1
 
     def write_properties(self, writer: BytesWriter, data: bytes, offset: i64) -> bool:
-        """Write the properties of the message that was read, with a header for its offset.
+        """Write the properties of the message that was read, with a header for its offset in a
+        stream. offset: NO_OFFSET without one. The writer is empty.
 
         Returns whether that is possible. Raises IndexError if the bytes are cut off.
         """
-        flags: i64 = HEADERS
+        flags: i64 = 0
         annotations = self.annotations
         self._has_plain_names = not annotations.fields
         writer.write(b"\0\0")
@@ -338,13 +377,19 @@ class SectionsReader:
         writer.write(annotations.fields)
         if self._count and not self._write_headers(writer, data):
             return False
-        writer.write(_OFFSET_FIELD)
-        write_i64_be(writer, offset)
+        if offset != NO_OFFSET:
+            writer.write(_OFFSET_FIELD)
+            write_i64_be(writer, offset)
         size: i64 = len(writer) - size_at - 4
-        writer[size_at] = u8(size >> 24)
-        writer[size_at + 1] = u8(size >> 16 & 0xFF)
-        writer[size_at + 2] = u8(size >> 8 & 0xFF)
-        writer[size_at + 3] = u8(size & 0xFF)
+        if size:
+            flags |= HEADERS
+            writer[size_at] = u8(size >> 24)
+            writer[size_at + 1] = u8(size >> 16 & 0xFF)
+            writer[size_at + 2] = u8(size >> 8 & 0xFF)
+            writer[size_at + 3] = u8(size & 0xFF)
+        else:
+            writer.truncate(size_at)
+        self.table_at, self.table_end = size_at, len(writer)
         flags |= self._write_numbers(writer, annotations)
         flags |= self._write_texts(writer, data, annotations)
         writer[0] = u8(flags >> 8)

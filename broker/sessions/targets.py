@@ -31,6 +31,11 @@ RUN_WORK: Final = 8
 broker/runtime/turns.py."""
 
 
+def address_key(encoded: bytes, is_mandatory: bool) -> bytes:
+    """The key by which `Targets.find_by_address` keeps a target. encoded: as in `Address`."""
+    return encoded + (b"\1" if is_mandatory else b"\0")
+
+
 class Target:
     """The route of messages to one address. Each connection has its own targets, since permissions
     are the user's.
@@ -100,7 +105,7 @@ class Targets:
     def find_by_address(self, exchange: str, routing_key: str, is_mandatory: bool) -> Target:
         """The target for messages that are published to this address."""
         encoded = encode_short_string(exchange) + encode_short_string(routing_key)
-        key = encoded + (b"\1" if is_mandatory else b"\0")
+        key = address_key(encoded, is_mandatory)
         target = self.find(key)
         if target is None:
             target = Target(Address(exchange, routing_key, encoded), is_mandatory)

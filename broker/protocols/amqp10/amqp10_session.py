@@ -1,55 +1,36 @@
-"""A session of AMQP 1.0: its windows, its links, the deliveries in both directions.
+"""A session of AMQP 1.0: its links, and what their ends tell each other. Compiled.
 
-A session publishes with confirms: the confirm of a message is the outcome of its delivery. Outcomes
-of a round are sent at its end, consecutive deliveries in one disposition. The broker's handles are
-the client's, and so are its channels.
+Its parts are its windows (session_windows.py), the publishing of messages (link_publisher.py), the
+outcomes of these (publishing_outcomes.py), and the settling of deliveries (link_settling.py).
+Outcomes of a round are sent at its end. The broker's handles are the client's, and so are its
+channels.
 
-As in RabbitMQ 4.0 the error of a link ends its session; as 4.3, it ends the link. Numbers of
-deliveries and transfers have 32 bits, and 0 follows the highest one (RFC 1982).
+As in RabbitMQ 4.0 the error of a link ends its session; as 4.3, it ends the link.
 """
 
 import logging
-from collections import deque
 from typing import Final, Protocol
 
 from leveret.broker.amqp.errors import ChannelFault, Fault
-from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.reply_codes import NOT_FOUND as NOT_FOUND_CODE
-from leveret.broker.amqp10.values import Amqp10Error
-from leveret.broker.protocols.amqp10.addresses import AddressError, ExchangeAddress, read_to
+from leveret.broker.net.socket_output import SocketOutput
 from leveret.broker.protocols.amqp10.conditions import (
-    DECODE_ERROR,
     FRAMING_ERROR,
     ILLEGAL_STATE,
-    INTERNAL_ERROR,
-    PRECONDITION_FAILED,
     RESOURCE_DELETED,
     TRANSFER_LIMIT_EXCEEDED,
     UNATTACHED_HANDLE,
-    UNAUTHORIZED_ACCESS,
-    WINDOW_VIOLATION,
     SessionEnds,
     error_of,
 )
-from leveret.broker.protocols.amqp10.incoming_link import IncomingLink, IncomingMessage
+from leveret.broker.protocols.amqp10.incoming_link import IncomingLink
+from leveret.broker.protocols.amqp10.link_publisher import LinkPublisher
+from leveret.broker.protocols.amqp10.link_settling import LinkSettling
 from leveret.broker.protocols.amqp10.management_links import ManagementPair
-from leveret.broker.protocols.amqp10.messages import (
-    AnnotationRefused,
-    Published,
-    read_published,
-)
-from leveret.broker.protocols.amqp10.outgoing_link import (
-    SERIAL,
-    OutgoingLink,
-    action_of,
-    credit_left,
-    forward,
-    transfer_frames,
-)
+from leveret.broker.protocols.amqp10.outgoing_link import OutgoingLink
 from leveret.broker.protocols.amqp10.performatives import (
     RECEIVER,
     UINT_MAX,
-    Accepted,
     Begin,
     Detach,
     Disposition,
@@ -60,41 +41,25 @@ from leveret.broker.protocols.amqp10.performatives import (
     Received,
     Rejected,
     Released,
-    Transfer,
     frame_of,
 )
-from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.protocols.amqp10.publishing_outcomes import (
+    SETTLED_BY_CLIENT,
+    PublishingOutcomes,
+)
+from leveret.broker.protocols.amqp10.session_frames import ABSENT, SessionFrame
+from leveret.broker.protocols.amqp10.session_windows import SessionWindows
+from leveret.broker.protocols.amqp10.transfer_frames import SERIAL, credit_left, transfer_frames
 from leveret.broker.runtime.counts import AMQP10
 from leveret.broker.runtime.pending import Steps
-from leveret.broker.sessions import consuming, publishing
+from leveret.broker.sessions import consuming
 from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.session_connection import SessionConnection
-from leveret.broker.sessions.settling import apply_settling
-from leveret.broker.sessions.transaction import ACK
-from leveret.broker.sessions.unacked import SETTLE_WORK
-from leveret.broker.sessions.unacked_record import Unacked
 from leveret.storage.messages.message import Message
 
-INCOMING_WINDOW: Final = 400
-"""RabbitMQ's window: how many transfers a client may send ahead."""
 HANDLE_MAX: Final = 255
-FIRST_OUTGOING_ID: Final = SERIAL - 4
-"""RabbitMQ's, near the end of the numbers, so that clients that cannot count on are found out."""
-SETTLED_AT_ONCE: Final = 2000
-_ACCEPTED, _REJECTED, _RELEASED = Accepted(), Rejected(), Released()
 
 logger = logging.getLogger("leveret.connection")
-
-
-class FrameOutput(Protocol):
-    """The output of the connection."""
-
-    @property
-    def is_congested(self) -> bool:
-        """Whether the client does not read."""
-
-    def write(self, piece: bytes) -> None:
-        """Write this at the end of the round."""
 
 
 class Amqp10Connection(Protocol):
@@ -103,7 +68,7 @@ class Amqp10Connection(Protocol):
     frame_bytes_max: int
 
     @property
-    def output(self) -> FrameOutput:
+    def output(self) -> SocketOutput:
         """Its output."""
 
     def settle_later(self, session: "Amqp10Session") -> None:
@@ -118,10 +83,8 @@ class Amqp10Session(Session):
     """
 
     __slots__ = (
-        "_excess_max", "_incoming_window", "_keeps", "_next_incoming_id", "_next_outgoing_id",
-        "_number_published", "_outgoing_end", "_output", "_remote_window", "_returned",
-        "_unsettled", "channel", "frame_bytes_max", "handle_max", "incoming", "outgoing", "owner",
-        "pairs",
+        "_outcomes", "channel", "frame_bytes_max", "handle_max", "incoming", "outgoing", "output",
+        "owner", "pairs", "publisher", "settling", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -132,23 +95,18 @@ class Amqp10Session(Session):
         self.owner = owner
         self.channel = channel
         self.frame_bytes_max = owner.frame_bytes_max
-        self.handle_max = min(
-            HANDLE_MAX, HANDLE_MAX if begin.handle_max is None else (begin.handle_max)
-        )
+        client_max = begin.handle_max
+        self.handle_max = HANDLE_MAX if client_max is None else min(HANDLE_MAX, client_max)
         self.incoming: dict[int, IncomingLink] = {}
         self.outgoing: dict[int, OutgoingLink] = {}
         self.pairs: dict[str, ManagementPair] = {}
-        self._output = owner.output
-        self._next_incoming_id = begin.next_outgoing_id
-        self._incoming_window = 0 if self.services.alarms.are_in_force else INCOMING_WINDOW
-        self._excess_max = 0
-        self._next_outgoing_id = FIRST_OUTGOING_ID
-        self._remote_window = begin.incoming_window
-        self._outgoing_end = begin.next_outgoing_id + begin.outgoing_window
-        self._keeps: deque[bytes] = deque()
-        self._unsettled: dict[int, tuple[IncomingLink, int | None]] = {}
-        self._returned: set[int] = set()
-        self._number_published = 0
+        self.output = owner.output
+        self.windows = SessionWindows(
+            owner.output, channel, begin, is_closed=self.services.alarms.are_in_force
+        )
+        self._outcomes = PublishingOutcomes(owner.output, channel)
+        self.publisher = LinkPublisher(self, self._outcomes)
+        self.settling = LinkSettling(self)
         # Streams have no consumers without a limit; the credit of links is theirs.
         self.prefetch_count = HANDLE_MAX
         self.begin_confirms()
@@ -157,98 +115,83 @@ class Amqp10Session(Session):
 
     def send(self, performative: Performative) -> None:
         """Send a performative."""
-        self._output.write(frame_of(self.channel, performative))
+        self.output.write(frame_of(self.channel, performative))
 
     def begun(self) -> Begin:
         """The answer to the client's begin."""
+        windows = self.windows
         return Begin(
-            self.channel, self._next_outgoing_id, self._incoming_window, UINT_MAX, self.handle_max
-        )
+            self.channel, windows.next_outgoing_id, windows.incoming_window, UINT_MAX,
+            self.handle_max,
+        )  # fmt: skip
 
-    def send_flow(self, handle: int | None = None, **link: int | bool) -> None:
-        """Send the state of the session, and that of a link."""
+    def _send_state(
+        self, handle: int, delivery_count: int, link_credit: int, *, drain: bool
+    ) -> None:
+        """Send the state of a link to the client, which has no more messages ready."""
+        windows = self.windows
         self.send(
             Flow(
-                self._next_incoming_id, max(0, self._incoming_window), self._next_outgoing_id,
-                UINT_MAX, handle, **link,  # type: ignore[arg-type]
+                windows.next_incoming_id, windows.incoming_window, windows.next_outgoing_id,
+                UINT_MAX, handle, delivery_count, link_credit, 0, drain,
             )
         )  # fmt: skip
 
     def send_link_flow(self, link: OutgoingLink, *, drained: bool) -> None:
         """Tell the client the state of a link."""
-        self.send_flow(
-            link.handle, delivery_count=link.delivery_count, link_credit=link.link_credit,
-            available=0, drain=drained,
-        )  # fmt: skip
+        self._send_state(link.handle, link.delivery_count, link.link_credit, drain=drained)
 
     def give_credit(self, link: IncomingLink) -> None:
         """Let the client of a link send more."""
         link.credit = link.credit_max
-        self.send_flow(link.handle, delivery_count=link.delivery_count, link_credit=link.credit)
+        self.windows.send_flow(link.handle, link.delivery_count, link.credit)
 
-    # Transfers to the client
-
-    @property
-    def has_room(self) -> bool:
-        """Whether transfers may be sent: the window is open, and the client reads."""
-        return not self._keeps and self._remote_window > 0 and not self._output.is_congested
-
-    def send_transfers(self, frames: list[bytes]) -> None:
-        """Send transfers of one message, or keep them until the window is open."""
-        if self._keeps or self._remote_window < len(frames):
-            self._keeps.extend(frames)
-            self._send_kept()
-            return
-        for frame in frames:
-            self._output.write(frame)
-        self._sent(len(frames))
-
-    def _sent(self, count: int) -> None:
-        self._remote_window -= count
-        self._next_outgoing_id = (self._next_outgoing_id + count) % SERIAL
-
-    def _send_kept(self) -> None:
-        while self._keeps and self._remote_window > 0:
-            self._output.write(self._keeps.popleft())
-            self._sent(1)
+    # Flows of the client
 
     def can_go_on(self) -> None:
         """The window, or the socket, has room again."""
-        if self.has_room:
-            for link in list(self.outgoing.values()):
+        if self.windows.has_room:
+            for link in tuple(self.outgoing.values()):
                 link.window_opened()
+
+    def credit_link(self, frame: SessionFrame) -> bool:
+        """A flow gives credit to a link to the client; returns whether there is this link.
+
+        Raises SessionEnds.
+        """
+        link = self.outgoing.get(int(frame.handle))
+        if link is None:
+            return False
+        self.windows.client_flow(
+            int(frame.next_incoming_id), int(frame.incoming_window), int(frame.outgoing_end)
+        )
+        seen = 0 if frame.delivery_count == ABSENT else int(frame.delivery_count)
+        link.flow(seen, int(frame.link_credit), False)
+        if len(self.outgoing) > 1:
+            self.can_go_on()
+        return True
 
     def flow(self, flow: Flow) -> None:
         """The client tells its state, and that of a link. Raises SessionEnds."""
-        # Before it has seen our begin, a client does not know our first number.
-        seen = FIRST_OUTGOING_ID if flow.next_incoming_id is None else flow.next_incoming_id
-        if forward(seen, self._next_outgoing_id) > 0:
-            raise SessionEnds(
-                WINDOW_VIOLATION,
-                f"next-incoming-id from FLOW ({seen}) leads next-outgoing-id "
-                f"({self._next_outgoing_id})",
-            )
-        room = (seen + flow.incoming_window) % SERIAL
-        self._remote_window = max(0, forward(room, self._next_outgoing_id))
-        if flow.incoming_window >= SERIAL // 2:
-            self._remote_window = SERIAL // 2
-        self._outgoing_end = flow.next_outgoing_id + flow.outgoing_window
-        self._send_kept()
-        if flow.handle is None:
+        seen = flow.next_incoming_id
+        self.windows.client_flow(
+            ABSENT if seen is None else seen, flow.incoming_window,
+            flow.next_outgoing_id + flow.outgoing_window,
+        )  # fmt: skip
+        handle = flow.handle
+        if handle is None:
             if flow.echo:
-                self.send_flow()
-        elif flow.handle in self.outgoing:
-            self._link_flow(self.outgoing[flow.handle], flow)
-        elif (pair := self._pair_of(flow.handle)) is not None:
-            self._pair_flow(pair, flow)
-        elif flow.handle in self.incoming:
-            link = self.incoming[flow.handle]
+                self.windows.send_flow(ABSENT, 0, 0)
+        elif handle in self.outgoing:
+            self._link_flow(self.outgoing[handle], flow)
+        elif (pair := self._pair_of(handle)) is not None:
+            self._pair_flow(pair, handle, flow)
+        elif handle in self.incoming:
+            link = self.incoming[handle]
             if flow.echo:
-                self.send_flow(
-                    link.handle, delivery_count=link.delivery_count, link_credit=link.credit
-                )
+                self.windows.send_flow(link.handle, link.delivery_count, link.credit)
         else:
-            raise SessionEnds(UNATTACHED_HANDLE, f"Unattached link handle: {flow.handle}")
+            raise SessionEnds(UNATTACHED_HANDLE, f"Unattached link handle: {handle}")
         self.can_go_on()
 
     def _link_flow(self, link: OutgoingLink, flow: Flow) -> None:
@@ -259,10 +202,12 @@ class Amqp10Session(Session):
 
     def _pair_of(self, handle: int) -> ManagementPair | None:
         """The pair of links for management whose link to the client has this handle."""
-        pairs = self.pairs.values()
-        return next((pair for pair in pairs if pair.handle == handle), None)
+        for pair in self.pairs.values():
+            if pair.handle == handle:
+                return pair
+        return None
 
-    def _pair_flow(self, pair: ManagementPair, flow: Flow) -> None:
+    def _pair_flow(self, pair: ManagementPair, handle: int, flow: Flow) -> None:
         if flow.link_credit is not None:
             seen = flow.delivery_count or 0
             pair.credit = credit_left(seen, flow.link_credit, pair.delivery_count)
@@ -270,109 +215,49 @@ class Amqp10Session(Session):
             pair.delivery_count = (pair.delivery_count + pair.credit) % SERIAL
             pair.credit = 0
         if flow.drain or flow.echo:
-            self.send_flow(
-                pair.handle, delivery_count=pair.delivery_count, link_credit=pair.credit,
-                available=0, drain=bool(flow.drain),
-            )  # fmt: skip
+            self._send_state(handle, pair.delivery_count, pair.credit, drain=bool(flow.drain))
 
     # Publishing
 
-    def transferred(self, transfer: Transfer) -> IncomingLink:
-        """A transfer has come: returns its link. Raises SessionEnds."""
-        link = self.incoming.get(transfer.handle)
+    def publish(self) -> Steps | None:
+        """Publish the messages that have come. Raises ChannelFault; see `publishing.publish`."""
+        link = self.publisher.link
         if link is None:
-            raise SessionEnds(UNATTACHED_HANDLE, f"Unknown link handle: {transfer.handle}")
-        self._next_incoming_id = (self._next_incoming_id + 1) % SERIAL
-        self._incoming_window -= 1
-        if self._incoming_window < -self._excess_max:
-            raise SessionEnds(
-                WINDOW_VIOLATION,
-                f"incoming window violation (tolerated excess tranfers: {self._excess_max})",
-            )
-        if self._incoming_window <= INCOMING_WINDOW // 2 and not self.services.alarms.are_in_force:
-            self._incoming_window = INCOMING_WINDOW
-            self.send_flow()
-        return link
-
-    def alarms_changed(self, are_in_force: bool) -> None:
-        """Close the incoming window during alarms, but for transfers that are under way."""
-        is_closed = self._incoming_window <= 0
-        if are_in_force and not is_closed:
-            self._incoming_window, self._excess_max = 0, INCOMING_WINDOW
-        elif not are_in_force and (is_closed or self._excess_max):
-            self._incoming_window, self._excess_max = INCOMING_WINDOW, 0
-        else:
-            return
-        self.send_flow()
-
-    def publish(self, link: IncomingLink, message: IncomingMessage) -> Steps | None:
-        """Publish a message. Raises SessionEnds, ChannelFault; see `publishing.publish`."""
-        published = self._read(message.payload)
-        try:
-            address = self._address_of(link, published)
-        except AddressError as error:
-            self._refuse(link, message, Error(PRECONDITION_FAILED, text(str(error))))
             return None
-        target = self.connection.targets.find_by_address(
-            address.exchange, published.subject or "" if address.routing_key is None else (
-                address.routing_key
-            ), is_mandatory=True,
-        )  # fmt: skip
-        assert self.confirms is not None
-        self._number_published = number = self.confirms.published + 1
-        self._unsettled[number] = (link, message.delivery_id)
-        link.unconfirmed += 1
-        sent = Message(target.address, published.header, published.body)
+        steps: Steps | None = None
         try:
-            steps = publishing.publish(self, target, Publication([sent], len(published.body)))
+            steps = self.publisher.publish()
         except ChannelFault as fault:
-            del self._unsettled[number]
-            link.unconfirmed -= 1
+            delivery_ids = self.forget_unpublished()
             if fault.reply_code != NOT_FOUND_CODE:
                 raise
-            self._refuse(link, message, error_of(fault))
-            return None
-        if link.needs_credit:
+            self.refuse(link, delivery_ids, error_of(fault))
+        if link.needs_credit and self.incoming.get(link.handle) is link:
             self.give_credit(link)
         return steps
 
-    def _read(self, payload: bytes) -> Published:
-        try:
-            published = read_published(payload)
-        except Amqp10Error as error:
-            raise SessionEnds(DECODE_ERROR, f"a message is not valid: {error}") from None
-        except AnnotationRefused as error:
-            raise SessionEnds(INTERNAL_ERROR, str(error)) from None
-        user = self.connection.user
-        if published.user not in (None, user.name) and "impersonator" not in user.tags:
-            raise SessionEnds(
-                UNAUTHORIZED_ACCESS,
-                f"user_id property set to '{published.user}' but authenticated user was "
-                f"'{user.name}'",
-            )
-        return published
+    def forget_unpublished(self) -> list[int]:
+        """Publishing has failed: messages of the last run have no outcome. Returns their ids."""
+        return self._outcomes.forget_from(self.publisher.next_number)
 
-    def _address_of(self, link: IncomingLink, published: Published) -> ExchangeAddress:
-        if link.address is not None:
-            return link.address
-        if published.to is None:
-            raise AddressError("anonymous terminus requires 'to' address to be set")
-        return read_to(published.to)
+    def refuse(self, link: IncomingLink, delivery_ids: list[int], error: Error) -> None:
+        """Refuse messages to an exchange that there is not; their link if that has the address.
 
-    def _refuse(self, link: IncomingLink, message: IncomingMessage, error: Error) -> None:
-        """Refuse a message to an exchange that there is not; its link if that has the address."""
-        delivery_id, is_anonymous = message.delivery_id, link.address is None
-        if delivery_id is not None:
-            outcome = Rejected(error) if is_anonymous else _RELEASED
-            self.send(Disposition(RECEIVER, delivery_id, None, True, outcome))
-        if delivery_id is None or not is_anonymous:
+        delivery_ids: SETTLED_BY_CLIENT for messages that were sent settled.
+        """
+        is_anonymous = link.address is None
+        for delivery_id in delivery_ids:
+            if delivery_id != SETTLED_BY_CLIENT:
+                outcome: Outcome = Rejected(error) if is_anonymous else Released()
+                self.send(Disposition(RECEIVER, delivery_id, None, True, outcome))
+        if SETTLED_BY_CLIENT in delivery_ids or not is_anonymous:
             self.detach_for(link.handle, error)
         elif link.needs_credit:
             self.give_credit(link)
 
     def send_returned(self, messages: list[Message], code: int, text: str) -> None:
-        """No queue has the message that is being published: its outcome is `released`."""
-        self._returned.add(self._number_published)
+        """No queue has the messages that were published last: their outcome is `released`."""
+        self.publisher.returned(len(messages))
 
     def send_confirms_later(self) -> None:
         """Send outcomes before the output is written, at the end of the round."""
@@ -380,43 +265,11 @@ class Amqp10Session(Session):
 
     def send_outcomes(self) -> None:
         """Send the outcomes that are due, and credit to links that have few messages waiting."""
-        outcomes: list[tuple[int, Outcome]] = []
         links: dict[IncomingLink, None] = {}
-        for is_ack, number, multiple in self.take_confirms():
-            for one in self._numbers_up_to(number) if multiple else [number]:
-                link, delivery_id = self._unsettled.pop(one)
-                link.unconfirmed -= 1
-                links[link] = None
-                outcome: Outcome = _ACCEPTED if is_ack else _REJECTED
-                if one in self._returned:
-                    self._returned.remove(one)
-                    outcome = _RELEASED
-                if delivery_id is not None:
-                    outcomes.append((delivery_id, outcome))
-        self._send_dispositions(outcomes)
+        self._outcomes.send(self.take_confirms(), links)
         for link in links:
             if link.needs_credit and self.incoming.get(link.handle) is link:
                 self.give_credit(link)
-
-    def _numbers_up_to(self, last: int) -> list[int]:
-        numbers: list[int] = []
-        for number in self._unsettled:
-            if number > last:
-                break
-            numbers.append(number)
-        return numbers
-
-    def _send_dispositions(self, outcomes: list[tuple[int, Outcome]]) -> None:
-        """Send outcomes; those of consecutive deliveries that are equal in one disposition."""
-        at = 0
-        while at < len(outcomes):
-            first, outcome = outcomes[at]
-            last = first
-            at += 1
-            while at < len(outcomes) and outcomes[at] == ((last + 1) % SERIAL, outcome):
-                last = outcomes[at][0]
-                at += 1
-            self.send(Disposition(RECEIVER, first, None if last == first else last, True, outcome))
 
     @property
     def detaches_links(self) -> bool:
@@ -447,8 +300,10 @@ class Amqp10Session(Session):
         pair.delivery_count = (pair.delivery_count + 1) % SERIAL
         delivery_id = (self.next_delivery_tag - 1) % SERIAL
         self.next_delivery_tag += 1
-        transfer = Transfer(pair.handle, delivery_id, b"", 0, True)
-        self.send_transfers(transfer_frames(self, transfer, payload))
+        frames = transfer_frames(
+            self.channel, self.frame_bytes_max, pair.handle, delivery_id, b"", True, payload
+        )
+        self.windows.send(frames)
 
     # Settling
 
@@ -456,43 +311,10 @@ class Amqp10Session(Session):
         """The client settles deliveries, or tells their outcome. Raises ChannelFault."""
         if disposition.role is not RECEIVER or isinstance(disposition.state, Received):
             return
-        action = action_of(disposition.state)
-        first, last = disposition.first, disposition.last
-        last = first if last is None else last
-        turns = self.vhost.turns
-        tags = self._open_tags(first, last)
-        for at in range(0, len(tags), SETTLED_AT_ONCE):
-            some = tags[at : at + SETTLED_AT_ONCE]
-            taken: list[tuple[int, Unacked]] = []
-            for tag in some:
-                record = self.unacked.take(tag)
-                if record is not None:
-                    taken.append((tag, record))
-            turns.work_left -= SETTLE_WORK * len(some)
-            if taken:
-                apply_settling(self, action, taken)
-                if action is ACK:
-                    self._count_acked(taken)
-            if at + SETTLED_AT_ONCE < len(tags):
-                await turns.give_way()
+        await self.settling.settle(disposition)
         if not disposition.settled:
-            self.send(Disposition(False, first, disposition.last, True, disposition.state))
-
-    def _count_acked(self, taken: list[tuple[int, Unacked]]) -> None:
-        """Count accepted deliveries by the kind of their queue, for metrics."""
-        given = self.services.counts.given_in_amqp10
-        for _, record in taken:
-            given[record.queue.kind.module].acked += 1
-
-    def _open_tags(self, first: int, last: int) -> list[int]:
-        """The delivery tags that a disposition may settle."""
-        newest = self.next_delivery_tag - 1
-        begin = newest + 1 + forward(first, newest % SERIAL)
-        end = newest + 1 + forward(last, newest % SERIAL)
-        records = self.unacked.records
-        if end - begin < len(records):
-            return [tag for tag in range(max(1, begin), end + 1) if tag in records]
-        return [tag for tag in records if begin <= tag <= end]
+            first, last = disposition.first, disposition.last
+            self.send(Disposition(False, first, last, True, disposition.state))
 
     # Links
 
@@ -563,15 +385,7 @@ class Amqp10Session(Session):
     @property
     def publisher_count(self) -> int:
         """The links on which the client may publish."""
-        return sum(not link.is_management for link in self.incoming.values())
-
-    def windows(self) -> tuple[int, int, int, int, int]:
-        """The next incoming id, the incoming window, the next outgoing id; the client's windows."""
-        remote_outgoing_window = (self._outgoing_end - self._next_incoming_id) % SERIAL
-        return (
-            self._next_incoming_id, max(0, self._incoming_window), self._next_outgoing_id,
-            self._remote_window, remote_outgoing_window,
-        )  # fmt: skip
+        return len([link for link in self.incoming.values() if not link.is_management])
 
     def report_closed(self, consumer_count: int) -> None:
         """Do nothing: events of channels are for those of AMQP 0-9-1."""
@@ -592,6 +406,6 @@ class Amqp10Session(Session):
         super().release()
         self.incoming.clear()
         self.outgoing.clear()
-        self._unsettled.clear()
-        self._returned.clear()
-        self._keeps.clear()
+        self.publisher.clear()
+        self._outcomes.clear()
+        self.windows.clear()

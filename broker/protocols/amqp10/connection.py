@@ -238,7 +238,7 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
         super().alarms_changed()
         are_in_force = self.services.alarms.are_in_force
         for session in self.incoming.sessions.values():
-            session.alarms_changed(are_in_force)
+            session.windows.alarms_changed(are_in_force)
 
     def peer_is_silent(self) -> None:
         """The client sent nothing for its time."""

@@ -1,4 +1,4 @@
-"""Splits the bytes that a client sends into frames. Pure.
+"""Splits the bytes that a client sends into frames. Pure. Compiled.
 
     4 bytes   size of the frame, with these
     1 byte    where its body begins, in words of four bytes
@@ -9,11 +9,13 @@ Before the frames, and once more between those of SASL and those of AMQP, come e
 the protocol. Frames are taken one at a time: the others wait, and the limit may change in between.
 """
 
-from struct import Struct
 from typing import Final
 
+from mypy_extensions import i64
+
+from leveret.broker.amqp10.unsigned import read_uint32
+
 HEADER_BYTES: Final = 8
-_HEADER: Final = Struct(">IBBH")
 
 
 class FrameError(ValueError):
@@ -33,9 +35,13 @@ class FrameInput:
     def __init__(self, frame_bytes_max: int) -> None:
         self.frame_bytes_max = frame_bytes_max
         self.data = b""
-        self._at = self.begin = self.end = self.kind = self.channel = 0
+        self._at: i64 = 0
+        self.begin: i64 = 0
+        self.end: i64 = 0
+        self.kind: i64 = 0
+        self.channel: i64 = 0
         self._pieces: list[bytes] = []
-        self._size = 0
+        self._size: i64 = 0
 
     def add(self, data: bytes) -> None:
         """Add bytes that were read."""
@@ -45,7 +51,7 @@ class FrameInput:
     @property
     def waiting_bytes(self) -> int:
         """The bytes that were added and not taken."""
-        return len(self.data) - self._at + self._size
+        return int(len(self.data) - self._at + self._size)
 
     def take_protocol_header(self) -> bytes | None:
         """The next eight bytes; None if they have not all come."""
@@ -59,30 +65,35 @@ class FrameInput:
         """Go to the next frame; returns False if it is not complete. Raises FrameError."""
         if not self._has(HEADER_BYTES):
             return False
-        size, words, self.kind, self.channel = _HEADER.unpack_from(self.data, self._at)
+        data, at = self.data, self._at
+        size: i64 = read_uint32(data, at)
+        words: i64 = data[at + 4]
         if size > self.frame_bytes_max:
             raise FrameError(
                 f"frame size ({size} bytes) > maximum frame size ({self.frame_bytes_max} bytes)"
             )
-        if not 2 <= words <= size // 4:
+        if words < 2 or 4 * words > size:
             raise FrameError(f"the body of a frame of {size} bytes cannot begin at {4 * words}")
+        self.kind = data[at + 5]
+        self.channel = i64(data[at + 6]) << 8 | i64(data[at + 7])
         if not self._has(size):
             return False
         self.begin = self._at + 4 * words
         self._at = self.end = self._at + size
         return True
 
-    def _has(self, size: int) -> bool:
+    def _has(self, size: i64) -> bool:
         """Whether this many bytes are there from here on; joins those of several reads."""
-        present = len(self.data) - self._at
+        present: i64 = len(self.data) - self._at
         if present >= size:
             return True
         if present + self._size < size:
             return False
-        rest = self.data[self._at :]
-        self.data = (
-            b"".join((rest, *self._pieces)) if rest or len(self._pieces) > 1 else (self._pieces[0])
-        )
+        pieces = self._pieces
+        if present:
+            self.data = b"".join((self.data[self._at :], *pieces))
+        else:
+            self.data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self._pieces = []
         self._at = self._size = 0
         return True

@@ -1,28 +1,38 @@
-"""Handles the frames of a connection of AMQP 1.0 in order, in turns.
+"""Handles the frames of a connection of AMQP 1.0 in order, in turns. Compiled.
 
 All frames of a read are handled in one turn (broker/runtime/turns.py), as long as there is work
 left. A performative that waits for an answer, such as an attach whose queue is declared, holds up
 what comes after it. Meanwhile, and while an alarm blocks publishers, the socket is not read.
+
+Transfers, flows and dispositions are read without an object for each (session_frames.py). The
+messages and the settlements of consecutive ones are handled together, when a frame of another kind
+or of another session comes, and at the end of the read.
 """
 
 import logging
 from typing import Final, Protocol
 
+from mypy_extensions import i64
+
 from leveret.broker.amqp.errors import ChannelFault, Fault
+from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp10.values import Amqp10Error
 from leveret.broker.net.held_input import HeldInput, InputConnection
 from leveret.broker.protocols.amqp10 import attaching, management_links
-from leveret.broker.protocols.amqp10.amqp10_session import INCOMING_WINDOW, Amqp10Session
+from leveret.broker.protocols.amqp10.addresses import AddressError
+from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Session
 from leveret.broker.protocols.amqp10.conditions import (
     FRAMING_ERROR,
     ILLEGAL_STATE,
     INTERNAL_ERROR,
+    PRECONDITION_FAILED,
+    UNATTACHED_HANDLE,
     ConnectionEnds,
     SessionEnds,
     error_of,
 )
 from leveret.broker.protocols.amqp10.frame_input import FrameError, FrameInput
-from leveret.broker.protocols.amqp10.incoming_link import IncomingLink, IncomingMessage
+from leveret.broker.protocols.amqp10.incoming_link import IncomingLink
 from leveret.broker.protocols.amqp10.login import Login, LoginConnection
 from leveret.broker.protocols.amqp10.performatives import (
     AMQP_FRAME,
@@ -39,6 +49,14 @@ from leveret.broker.protocols.amqp10.performatives import (
     Transfer,
     read_performative,
 )
+from leveret.broker.protocols.amqp10.publishing_outcomes import SETTLED_BY_CLIENT
+from leveret.broker.protocols.amqp10.session_frames import (
+    ACCEPTED,
+    DISPOSITION,
+    TRANSFER,
+    SessionFrame,
+)
+from leveret.broker.protocols.amqp10.session_windows import INCOMING_WINDOW
 from leveret.broker.protocols.ending import GONE, HANDSHAKE, RUNNING
 from leveret.broker.protocols.logging_in import Unexpected
 from leveret.broker.runtime.pending import Steps
@@ -47,8 +65,10 @@ from leveret.storage.metadata.metadata import MetadataError
 
 INITIAL_FRAME_BYTES_MAX: Final = 64 * 1024
 """The largest frame of a client that is not logged in: there is room for a token."""
-MESSAGE_WORK: Final = 40
-"""The work of a message whose sections are decoded (broker/runtime/turns.py)."""
+PERFORMATIVE_WORK: Final = 50
+"""The work of a performative of which an object is made (broker/runtime/turns.py)."""
+BIG_READ_BYTES: Final = 128 * 1024
+"""A chunk of this size is probably followed by more."""
 
 logger = logging.getLogger("leveret.connection")
 
@@ -75,12 +95,23 @@ class IncomingConnection(LoginConnection, InputConnection, Protocol):
 class Incoming(HeldInput):
     """The input of one connection. sessions: by their channels."""
 
+    __slots__ = (
+        "_active", "_connection", "_ended", "_excess", "_frame", "_frames", "_has_frame", "_id",
+        "_login", "_operating", "sessions",
+    )  # fmt: skip
+
     def __init__(self, connection: IncomingConnection) -> None:
         super().__init__(connection)
         self._connection = connection
         self._frames = FrameInput(INITIAL_FRAME_BYTES_MAX)
+        self._frame = SessionFrame()
         self._operating: Amqp10Session | None = None
+        # The session whose last frames may not have been handled completely.
+        self._active: Amqp10Session | None = None
+        self._has_frame = False
         self._excess = 0
+        # A reference would keep a closed connection alive.
+        self._id = id(self)
         self._login = Login(connection)
         self.sessions: dict[int, Amqp10Session] = {}
         self._ended: set[int] = set()
@@ -92,7 +123,8 @@ class Incoming(HeldInput):
     def release(self) -> None:
         """Forget everything: the connection ends."""
         self.end_operations()
-        self._operating = None
+        self._operating = self._active = None
+        self._has_frame = False
         sessions, self.sessions = self.sessions, {}
         for session in sessions.values():
             session.release()
@@ -101,18 +133,23 @@ class Incoming(HeldInput):
 
     def take(self, data: bytes) -> None:
         """Handle the bytes of one read."""
-        if self._connection.state is not GONE:
-            self._frames.add(data)
+        if self._connection.state is GONE:
+            return
+        self._frames.add(data)
+        if not self._is_paused:
             self.handle()
+        if len(data) >= BIG_READ_BYTES:
+            self._reading.pause_after_large_reads(
+                len(data), self._turns.others_publish_little(self._id)
+            )
 
     def handle(self) -> None:
         """Handle the frames that have come. If some have to wait, the socket is not read."""
         connection = self._connection
         try:
-            while connection.state is not GONE and not self.has_to_wait:
-                if not self._handle_next():
-                    self.resume()
-                    return
+            if self._handle_frames():
+                self.resume()
+                return
         except Unexpected as error:
             logger.error("closing connection %s: %s", connection.name, error)
             connection.drop()
@@ -127,6 +164,39 @@ class Incoming(HeldInput):
             return
         self.pause()
 
+    def _handle_frames(self) -> bool:
+        """Handle frames; returns whether none is left that is complete."""
+        connection = self._connection
+        state = connection.state
+        while state is not GONE and not self.has_to_wait:
+            if not self._has_frame and not self._take_frame():
+                self._end_runs()
+                return not self.is_held
+            is_handled = state is RUNNING and self._handle_frequent()
+            if is_handled:
+                self._has_frame = False
+                continue
+            if self._active is not None:
+                # It is handled when what came before is.
+                self._end_runs()
+            elif self._has_frame:
+                self._has_frame = False
+                self._handle_frame()
+            state = connection.state
+        self._end_runs()
+        return False
+
+    def _take_frame(self) -> bool:
+        """Take the next frame, or a protocol header; returns False if it is not complete."""
+        if self._connection.state is HANDSHAKE and self._login.expects_header:
+            header = self._frames.take_protocol_header()
+            if header is None:
+                return False
+            self._login.take_header(header)
+            return True
+        self._has_frame = self._frames.take()
+        return self._has_frame
+
     def _close(self, error: Error, *, drops: bool = False) -> None:
         """Close the connection with an error; without a word if the client is not logged in."""
         connection = self._connection
@@ -139,28 +209,152 @@ class Incoming(HeldInput):
         if drops:
             connection.drop()
 
-    def _handle_next(self) -> bool:
-        """Handle the next frame; returns False if it is not complete."""
-        connection, frames = self._connection, self._frames
-        if connection.state is HANDSHAKE and self._login.expects_header:
-            header = frames.take_protocol_header()
-            if header is None:
-                return False
-            self._login.take_header(header)
-            return True
-        if not frames.take():
+    # Frequent frames
+
+    def _handle_frequent(self) -> bool:
+        """Handle a frame if it is a frequent one, and the frames before it are handled or are of
+        the same session. Returns whether it is handled.
+        """
+        frames, frame = self._frames, self._frame
+        if frames.kind != AMQP_FRAME or not frame.read(frames.data, frames.begin, frames.end):
             return False
+        session = self.sessions.get(int(frames.channel))
+        if session is None or (session is not self._active and self._active is not None):
+            return False
+        code = frame.code
+        is_handled = True
+        try:
+            if code == TRANSFER:
+                link = session.incoming.get(int(frame.handle))
+                if link is None or link.is_management:
+                    return False
+                self._active = session
+                self._transfer(session, link, frames.data, frame.end, frames.end)
+            elif code == DISPOSITION:
+                if not frame.is_receiver or not frame.is_settled or frame.outcome != ACCEPTED:
+                    return False
+                is_handled = session.settling.accept(frame.first, frame.last)
+                self._active = session if is_handled else self._active
+            else:
+                session.settling.flush()
+                is_handled = session.credit_link(frame)
+        except (SessionEnds, Fault) as error:
+            self._end_runs()
+            self._refuse(session, int(frame.handle) if code == TRANSFER else None, error)
+        self._turns.work_left -= 1
+        return is_handled
+
+    def _transfer(
+        self, session: Amqp10Session, link: IncomingLink, data: bytes, at: i64, end: i64
+    ) -> None:
+        """Handle a transfer. The bytes of its message, or of a part, are from `at` to `end`."""
+        frame = self._frame
+        session.windows.received()
+        if frame.has_more or frame.is_aborted or link.has_parts:
+            whole = link.take_part(frame, data[at:end])
+            if whole is None:
+                return
+            data, at, end = whole, 0, len(whole)
+        else:
+            link.begin(frame)
+            link.check_size(int(end - at))
+        link.count()
+        if link.credit < 0:
+            session.detach_over_limit(link)
+        elif link.is_management:
+            self._run(session, self._manage(session, link, data[at:end]))
+        else:
+            self._add_message(session, link, data, at, end)
+
+    def _add_message(
+        self, session: Amqp10Session, link: IncomingLink, data: bytes, at: i64, end: i64
+    ) -> None:
+        """Add the message in these bytes to the run of its session."""
+        publisher = session.publisher
+        try:
+            is_of_run = publisher.read(link, data, at, end)
+        except AddressError as error:
+            self._publish(session)
+            delivery_ids = [SETTLED_BY_CLIENT if link.is_settled else link.delivery_id]
+            session.refuse(link, delivery_ids, Error(PRECONDITION_FAILED, text(str(error))))
+            return
+        if not is_of_run:
+            self._publish(session)
+            if session.incoming.get(link.handle) is not link:
+                return
+        publisher.add(link)
+
+    def _end_runs(self) -> None:
+        """Publish the messages and settle the deliveries of the frames that came before."""
+        session = self._active
+        if session is None or self.is_held:
+            return
+        self._active = None
+        session.settling.flush()
+        self._publish(session)
+
+    def _publish(self, session: Amqp10Session) -> None:
+        """Publish the run of a session."""
+        publisher = session.publisher
+        link = publisher.link
+        if link is None:
+            return
+        count, is_persistent, is_much = (
+            publisher.message_count, publisher.is_persistent, publisher.is_much,
+        )  # fmt: skip
+        steps: Steps | None = None
+        try:
+            steps = session.publish()
+            if steps is not None:
+                self._run(session, steps)
+        except (SessionEnds, Fault) as error:
+            session.forget_unpublished()
+            self._refuse(session, link.handle, error)
+            return
+        self._hold_back(count, is_persistent)
+        if is_much:
+            self._reading.hold_back_for(publisher.queues)
+
+    def _hold_back(self, count: int, is_persistent: bool) -> None:
+        """The client has published: stop reading it if need be.
+
+        An alarm has closed the windows of its sessions. It is read on, so that it can settle what
+        it consumes, unless more is still under way than one window.
+        """
+        if self._services.alarms.are_in_force:
+            self._excess += count
+            if self._excess <= INCOMING_WINDOW:
+                return
+        else:
+            self._excess = 0
+        self._reading.hold_back(is_persistent)
+
+    def _refuse(
+        self, session: Amqp10Session, handle: int | None, error: SessionEnds | Fault
+    ) -> None:
+        """End a link, or its session, with an error. handle: of the link; None if there is none."""
+        is_of_link = isinstance(error, (SessionEnds, ChannelFault)) and handle in session.incoming
+        if is_of_link and handle is not None and session.detaches_links:
+            session.detach_with(handle, error)
+        else:
+            self._fail(session, error)
+
+    # Other frames
+
+    def _handle_frame(self) -> None:
+        """Handle a frame of any kind."""
+        connection, frames = self._connection, self._frames
         if frames.begin == frames.end:
-            return True
+            return
         if frames.kind not in (AMQP_FRAME, SASL_FRAME):
             raise FrameError(f"there is no frame of type {frames.kind}")
+        self._turns.work_left -= PERFORMATIVE_WORK
         performative, at = read_performative(frames.data[frames.begin : frames.end])
         if connection.state is HANDSHAKE:
             self._run(None, self._log_in(performative))
         else:
             payload = frames.data[frames.begin + at : frames.end]
-            self._handle(frames.channel, performative, payload)
-        return True
+            self._handle(int(frames.channel), performative, payload)
 
     async def _log_in(self, performative: Performative) -> None:
         connection = self._connection
@@ -207,72 +401,41 @@ class Incoming(HeldInput):
         self, session: Amqp10Session, performative: Performative, payload: bytes
     ) -> None:
         """Handle a performative of a session."""
-        self._turns.work_left -= 1
         try:
-            match performative:
-                case Transfer():
-                    self._transfer_or_detach(session, performative, payload)
-                case Disposition():
-                    self._run(session, session.disposition(performative))
-                case Flow():
-                    session.flow(performative)
-                case Attach():
-                    self._run(session, attaching.attach(session, performative))
-                case Detach():
-                    self._run(session, session.detach(performative))
-                case End():
-                    self._end(session)
-                case _:
-                    name = type(performative).__name__.lower()
-                    raise ConnectionEnds(ILLEGAL_STATE, f"{name} is not expected in a session")
+            if isinstance(performative, Transfer):
+                self._handle_transfer(session, performative, payload)
+            elif isinstance(performative, Disposition):
+                self._run(session, session.disposition(performative))
+            elif isinstance(performative, Flow):
+                session.flow(performative)
+            elif isinstance(performative, Attach):
+                self._run(session, attaching.attach(session, performative))
+            elif isinstance(performative, Detach):
+                self._run(session, session.detach(performative))
+            elif isinstance(performative, End):
+                self._end(session)
+            else:
+                name = type(performative).__name__.lower()
+                raise ConnectionEnds(ILLEGAL_STATE, f"{name} is not expected in a session")
         except (SessionEnds, Fault) as error:
             self._fail(session, error)
 
-    def _transfer_or_detach(
-        self, session: Amqp10Session, transfer: Transfer, payload: bytes
-    ) -> None:
+    def _handle_transfer(self, session: Amqp10Session, transfer: Transfer, payload: bytes) -> None:
+        """Handle a transfer of an unusual form, or to a link for management."""
+        handle = transfer.handle
+        link = session.incoming.get(handle)
+        if link is None:
+            raise SessionEnds(UNATTACHED_HANDLE, f"Unknown link handle: {handle}")
+        self._frame.take_transfer(transfer)
+        self._active = session
         try:
-            self._transfer(session, transfer, payload)
-        except (SessionEnds, ChannelFault) as error:
-            if not session.detaches_links or transfer.handle not in session.incoming:
-                raise
-            session.detach_with(transfer.handle, error)
+            self._transfer(session, link, payload, 0, len(payload))
+        except (SessionEnds, Fault) as error:
+            self._refuse(session, handle, error)
 
-    def _transfer(self, session: Amqp10Session, transfer: Transfer, payload: bytes) -> None:
-        link = session.transferred(transfer)
-        message = link.take(transfer, payload)
-        if message is None:
-            return
-        if link.credit < 0:
-            session.detach_over_limit(link)
-        elif link.is_management:
-            self._run(session, self._manage(session, link, message))
-        else:
-            self._turns.work_left -= MESSAGE_WORK
-            steps = session.publish(link, message)
-            self._hold_back()
-            if steps is not None:
-                self._run(session, steps)
-
-    def _hold_back(self) -> None:
-        """The client has published: stop reading it if need be.
-
-        An alarm has closed the windows of its sessions. It is read on, so that it can settle what
-        it consumes, unless more is still under way than one window.
-        """
-        if self._connection.services.alarms.are_in_force:
-            self._excess += 1
-            if self._excess <= INCOMING_WINDOW:
-                return
-        else:
-            self._excess = 0
-        self._connection.reading.hold_back(is_persistent=True)
-
-    async def _manage(
-        self, session: Amqp10Session, link: IncomingLink, message: IncomingMessage
-    ) -> None:
+    async def _manage(self, session: Amqp10Session, link: IncomingLink, payload: bytes) -> None:
         pair = session.pairs[link.name]
-        answer = await management_links.answer(session, pair, message.payload)
+        answer = await management_links.answer(session, pair, payload)
         session.send_answer(pair, answer)
         if link.needs_credit:
             session.give_credit(link)
@@ -288,6 +451,8 @@ class Incoming(HeldInput):
         if self.sessions.pop(session.channel, None) is None:
             return
         self._ended.add(session.channel)
+        if self._active is session:
+            self._active = None
         session.send_outcomes()
         told = error.error if isinstance(error, SessionEnds) else error_of(error)
         session.fail(told)

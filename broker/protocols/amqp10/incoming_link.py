@@ -1,4 +1,7 @@
-"""A link on which a client publishes: the parts of its messages, and the credit that it has."""
+"""A link on which a client publishes: the parts of its messages, and the credit that it has.
+
+Compiled.
+"""
 
 from typing import Final
 
@@ -9,22 +12,13 @@ from leveret.broker.protocols.amqp10.conditions import (
     NOT_IMPLEMENTED,
     SessionEnds,
 )
-from leveret.broker.protocols.amqp10.outgoing_link import SERIAL
-from leveret.broker.protocols.amqp10.performatives import SECOND, Attach, Transfer
+from leveret.broker.protocols.amqp10.performatives import Attach
+from leveret.broker.protocols.amqp10.session_frames import ABSENT, SessionFrame
+from leveret.broker.protocols.amqp10.transfer_frames import SERIAL
 
 CREDIT: Final = 170
 """RabbitMQ's credit of a publisher; it gets more when half of it is used."""
 MANAGEMENT_CREDIT: Final = 8
-
-
-class IncomingMessage:
-    """A message that has come as a whole. delivery_id: None if it is settled."""
-
-    __slots__ = ("delivery_id", "payload")
-
-    def __init__(self, delivery_id: int | None, payload: bytes) -> None:
-        self.delivery_id = delivery_id
-        self.payload = payload
 
 
 class IncomingLink:
@@ -32,13 +26,15 @@ class IncomingLink:
 
     request: with which the client has attached it. address: where its messages go; None if each
     message says so. credit: how many messages it may still send. unconfirmed: messages without an
-    outcome. message_bytes_max: of a message.
+    outcome. message_bytes_max: of a message. target_key: of the route of its messages
+    (broker/sessions/targets.py), once it is known. delivery_id, is_settled: of the message whose
+    transfers come.
     """
 
     __slots__ = (
-        "_delivery_id", "_is_settled", "_parts", "_size", "address", "credit", "credit_max",
-        "delivery_count", "handle", "is_management", "message_bytes_max", "name", "request",
-        "unconfirmed",
+        "_parts", "_size", "address", "credit", "credit_max",
+        "delivery_count", "delivery_id", "handle", "is_management", "is_settled",
+        "message_bytes_max", "name", "request", "target_key", "unconfirmed",
     )  # fmt: skip
 
     def __init__(
@@ -61,51 +57,65 @@ class IncomingLink:
         self.message_bytes_max = message_bytes_max
         self._parts: list[bytes] = []
         self._size = 0
-        self._delivery_id: int | None = None
-        self._is_settled = False
+        self.delivery_id = 0
+        self.is_settled = False
+        self.target_key: bytes | None = None
 
-    def take(self, transfer: Transfer, payload: bytes) -> IncomingMessage | None:
+    @property
+    def has_parts(self) -> bool:
+        """Whether a message has come in part."""
+        return bool(self._parts)
+
+    def begin(self, frame: SessionFrame) -> None:
+        """Take the first transfer of a message, but for its bytes. Raises SessionEnds."""
+        if frame.delivery_id == ABSENT:
+            raise SessionEnds(FRAMING_ERROR, "the first transfer of a delivery has no delivery-id")
+        self.delivery_id = int(frame.delivery_id)
+        self.is_settled = frame.is_settled
+        if frame.is_second and not frame.is_settled:
+            raise SessionEnds(NOT_IMPLEMENTED, "rcv-settle-mode second not supported")
+
+    def take_part(self, frame: SessionFrame, payload: bytes) -> bytes | None:
         """Take a transfer; returns the message if it is complete. Raises SessionEnds."""
         if not self._parts:
-            self._begin(transfer)
+            self.begin(frame)
         else:
-            self._check_continued(transfer)
-        if transfer.aborted:
+            self._check_continued(frame)
+        if frame.is_aborted:
             self._parts, self._size = [], 0
             return None
         self._size += len(payload)
-        if self._size > self.message_bytes_max:
-            raise SessionEnds(
-                MESSAGE_SIZE_EXCEEDED,
-                f"message size ({self._size} bytes) > maximum message size "
-                f"({self.message_bytes_max} bytes)",
-            )
-        if transfer.more:
+        self.check_size(self._size)
+        if frame.has_more:
             self._parts.append(payload)
             return None
         whole = b"".join((*self._parts, payload)) if self._parts else payload
         self._parts, self._size = [], 0
+        return whole
+
+    def check_size(self, size: int) -> None:
+        """Raise SessionEnds if messages may not have this many bytes."""
+        if size > self.message_bytes_max:
+            raise SessionEnds(
+                MESSAGE_SIZE_EXCEEDED,
+                f"message size ({size} bytes) > maximum message size "
+                f"({self.message_bytes_max} bytes)",
+            )
+
+    def count(self) -> None:
+        """A message is complete: it has used credit."""
         self.credit -= 1
         self.delivery_count = (self.delivery_count + 1) % SERIAL
-        return IncomingMessage(None if self._is_settled else self._delivery_id, whole)
 
-    def _begin(self, transfer: Transfer) -> None:
-        if transfer.delivery_id is None:
-            raise SessionEnds(FRAMING_ERROR, "the first transfer of a delivery has no delivery-id")
-        self._delivery_id = transfer.delivery_id
-        self._is_settled = bool(transfer.settled)
-        if transfer.rcv_settle_mode == SECOND and not self._is_settled:
-            raise SessionEnds(NOT_IMPLEMENTED, "rcv-settle-mode second not supported")
-
-    def _check_continued(self, transfer: Transfer) -> None:
-        if transfer.delivery_id not in (None, self._delivery_id):
+    def _check_continued(self, frame: SessionFrame) -> None:
+        if frame.delivery_id not in (ABSENT, self.delivery_id):
             raise SessionEnds(
                 FRAMING_ERROR,
-                f"delivery-id of continuation transfer ({transfer.delivery_id}) differs from "
-                f"delivery-id on first transfer ({self._delivery_id})",
+                f"delivery-id of continuation transfer ({frame.delivery_id}) differs from "
+                f"delivery-id on first transfer ({self.delivery_id})",
             )
-        if transfer.settled:
-            self._is_settled = True
+        if frame.is_settled:
+            self.is_settled = True
 
     @property
     def needs_credit(self) -> bool:

@@ -9,6 +9,11 @@ them as a `Form`, still encoded, and are sent to clients of AMQP 1.0 without bei
     footer         the section after the body
     data_sizes     the sizes of the data sections, if there are several
 
+A message with a body of one data section, without annotations and without a footer has a form with
+nothing but the sections, which begin with a zero, as no form of the other kind does. Most messages
+are of this kind, and are read and written without this module (message_reading.py,
+delivery_writing.py).
+
 A body of one data section is kept as its bytes, so that clients of other protocols get these; so is
 the sum of several. A body of another kind stays encoded, with the property `type` `amqp-1.0`.
 """
@@ -46,10 +51,9 @@ from leveret.broker.amqp10.values import (
     encode,
     encode_described,
     encode_list,
-    encode_string,
-    encode_symbol,
 )
 from leveret.broker.protocols.amqp10.addresses import encode_name
+from leveret.broker.protocols.amqp10.performatives import UINT_MAX
 from leveret.broker.queues.dead_letters.header import DEATH_HEADERS
 from leveret.storage.messages.message import Address
 
@@ -129,6 +133,8 @@ def _keep(payload: bytes, message: Amqp10Message) -> bytes:
             footer = payload[at:after]
         at = after
     kept = [pair for pair in message.message_annotations if pair[0].value not in _OF_BROKER]
+    if not kept and not footer and len(data_sizes) == 1:
+        return b"".join(sections)
     return msgspec.msgpack.encode(
         _Kept(
             len(kept), _encode_pairs(kept), b"".join(sections), footer,
@@ -150,6 +156,24 @@ _SECTION_CODES: Final = {
 # Deliveries
 
 
+def is_plain(form: Form) -> bool:
+    """Whether a form is nothing but sections of a message."""
+    data = form.data
+    return not data or data[0] == _SECTION_START
+
+
+def annotations_of(address: Address, others: bytes = b"", count: int = 0) -> bytes:
+    """The section of message annotations. others: encoded, behind those of the address."""
+    items = address_annotations(address.encoded, True) + others
+    count = 2 * (2 + count)
+    if len(items) < 255 and count < 256:
+        encoded = bytes((0xC1, len(items) + 1, count)) + items
+    else:
+        size = (len(items) + 4).to_bytes(4, "big")
+        encoded = b"\xd1" + size + count.to_bytes(4, "big") + items
+    return encode_described(MESSAGE_ANNOTATIONS, encoded)
+
+
 class Delivered:
     """The parts of deliveries that messages with one header and one address have in common."""
 
@@ -169,9 +193,12 @@ class Delivered:
         expiration = properties.get("expiration")
         if header.expires and expiration is not None:
             # A dead letter has lost the expiration that its kind still says it has.
-            self._ttl = Value("uint", min(int(expiration), (1 << 32) - 1))
+            self._ttl = Value("uint", min(int(expiration), UINT_MAX))
         count = header.headers.get(_DELIVERY_COUNT)
-        self._delivery_count = int(count[1]) if count is not None and count[0] in "bsIlBui" else 0
+        self._delivery_count = 0
+        if count is not None and count[0] in "bsIlBui":
+            # The header may be the publisher's.
+            self._delivery_count = min(max(0, int(count[1])), UINT_MAX)
         self._is_first = not self._delivery_count and DEATHS not in header.headers
         self.footer = b""
         self.data_sizes: list[int] = []
@@ -188,21 +215,15 @@ class Delivered:
             self._sections = self._converted(header, address)
 
     def _of_form(self, form: Form, address: Address) -> bytes:
+        if is_plain(form):
+            added = _annotations_added(self.header.headers, b"")
+            return annotations_of(address, _encode_pairs(added), len(added)) + form.data
         kept = msgspec.msgpack.decode(form.data, type=_Kept)
         self.footer, self.data_sizes = kept.footer, kept.data_sizes
-        own = (
-            _X_EXCHANGE + encode_string(address.exchange)
-            + _X_ROUTING_KEY + encode_string(address.routing_key)
-        )  # fmt: skip
         added = _annotations_added(self.header.headers, kept.annotations)
-        items = own + kept.annotations + _encode_pairs(added)
-        count = 2 * (2 + kept.annotation_count + len(added))
-        if len(items) < 255 and count < 256:
-            encoded = bytes((0xC1, len(items) + 1, count)) + items
-        else:
-            size = (len(items) + 4).to_bytes(4, "big")
-            encoded = b"\xd1" + size + count.to_bytes(4, "big") + items
-        return encode_described(MESSAGE_ANNOTATIONS, encoded) + kept.sections
+        others = kept.annotations + _encode_pairs(added)
+        count = kept.annotation_count + len(added)
+        return annotations_of(address, others, count) + kept.sections
 
     @staticmethod
     def _converted(header: ContentHeader, address: Address) -> bytes:
@@ -324,5 +345,4 @@ _HEADER_SECTION: Final = b"\x00\x53\x70\xc0"
 _MQTT: Final = "mqtt"
 _RESPONSE_TOPIC: Final = "x-reply-to-topic"
 """The form and the header of messages that were published by MQTT 5.0."""
-_X_EXCHANGE: Final = encode_symbol("x-exchange")
-_X_ROUTING_KEY: Final = encode_symbol("x-routing-key")
+_SECTION_START: Final = 0

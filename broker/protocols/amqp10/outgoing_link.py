@@ -1,63 +1,33 @@
-"""A link on which a client gets messages: a consumer whose room is the client's credit.
+"""A link on which a client gets messages: a consumer whose room is the client's credit. Compiled.
 
 Each message is written as a transfer, or as several if it is larger than the client's frames. The
 delivery-id of a message is its delivery tag in the session, less one.
 """
 
-from struct import Struct
+from functools import partial
 from typing import Final, Protocol
 
-from leveret.broker.amqp.content_header import ContentHeader
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.protocols.amqp10.messages import Delivered
-from leveret.broker.protocols.amqp10.performatives import (
-    FRAME_HEADER_BYTES,
-    SETTLED,
-    Accepted,
-    Attach,
-    Modified,
-    Outcome,
-    Rejected,
-    Transfer,
-)
+from leveret.broker.net.socket_output import SocketOutput
+from leveret.broker.protocols.amqp10.delivery_writing import DeliveryWriter
+from leveret.broker.protocols.amqp10.performatives import SETTLED, Attach
+from leveret.broker.protocols.amqp10.session_windows import SessionWindows
+from leveret.broker.protocols.amqp10.transfer_frames import SERIAL, credit_left
 from leveret.broker.queues.contract.queue_client import UNLIMITED, QueueClient, QueueLength
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.sessions.interceptors import message_to_send
 from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.session_consumer import SessionConsumer
-from leveret.broker.sessions.transaction import ACK, DISCARD, FAIL, REQUEUE
 from leveret.broker.sessions.unacked_record import Unacked
-from leveret.storage.messages.message import Address, Entry, Message
+from leveret.storage.messages.message import Entry, Message
 
-SERIAL: Final = 1 << 32
-"""Counters of links and sessions have 32 bits; 0 follows the highest number (RFC 1982)."""
-_FRAME: Final = Struct(">IBBH")
-_UINT: Final = Struct(">I")
-
-
-def forward(count: int, other: int) -> int:
-    """By how much a counter is ahead of another one; negative if it is behind."""
-    difference = (count - other) % SERIAL
-    return difference - SERIAL if difference >= SERIAL // 2 else difference
-
-
-def credit_left(seen: int, credit: int, delivery_count: int) -> int:
-    """What is left of the credit that a client has given when it had seen this many deliveries."""
-    return max(0, credit - forward(delivery_count, seen))
-
-
-def action_of(outcome: Outcome | None) -> str:
-    """What an outcome of the client asks for. Without an outcome, a message is released."""
-    match outcome:
-        case Accepted():
-            return ACK
-        case Rejected():
-            return DISCARD
-        case Modified(_, True):
-            return DISCARD
-        case Modified(True):
-            return FAIL
-    return REQUEUE
+_WRITER: Final = BytesWriter()
+"""Emptied at the beginning of each `OutgoingLink.deliver`."""
+FRAME_BYTES_GUESS: Final = 192
+"""Approximate bytes of a delivery besides its body, to notice clients that read too slowly."""
 
 
 class LinkSession(Protocol):
@@ -65,13 +35,8 @@ class LinkSession(Protocol):
 
     frame_bytes_max: int
     channel: int
-
-    @property
-    def has_room(self) -> bool:
-        """Whether transfers may be sent: the window is open, and the client reads."""
-
-    def send_transfers(self, frames: list[bytes]) -> None:
-        """Send transfers of one message, or keep them until the window is open."""
+    windows: SessionWindows
+    output: SocketOutput
 
     def send_link_flow(self, link: "OutgoingLink", *, drained: bool) -> None:
         """Tell the client the state of a link."""
@@ -91,7 +56,7 @@ class OutgoingLink(SessionConsumer):
     """
 
     __slots__ = (
-        "_delivered", "_last_address", "_last_header", "_link_session", "delivery_count", "handle",
+        "_deliveries", "_given", "_link_session", "_output", "_windows", "delivery_count", "handle",
         "is_draining", "is_settled", "link_credit", "request",
     )  # fmt: skip
 
@@ -107,23 +72,27 @@ class OutgoingLink(SessionConsumer):
     ) -> None:
         super().__init__(session, queue, tag, no_ack, False, arguments)
         self._link_session = link_session
+        self._windows = link_session.windows
+        self._output = link_session.output
         self.request = request
         self.handle = request.handle
         self.is_settled = request.snd_settle_mode == SETTLED
+        self._deliveries = DeliveryWriter(
+            link_session.channel, self.handle, self.is_settled, link_session.frame_bytes_max
+        )
+        self._given = session.services.counts.given_in_amqp10[queue.kind.module]
         self.delivery_count = 0
         self.link_credit = 0
         self.is_draining = False
-        self._last_header: ContentHeader | None = None
-        self._last_address: Address | None = None
-        self._delivered: Delivered | None = None
         self.prefetch_count = 0
         self.credit = self._credit_max()
 
     def room(self) -> int:
         """The number of messages that it may be given now."""
-        if self.session.has_ended or not self._link_session.has_room:
+        windows = self._windows
+        if self.session.has_ended or not windows.has_room:
             return 0
-        return self.link_credit
+        return min(self.link_credit, windows.room)
 
     def settled(self) -> None:
         """The client has settled one message. Only its flows give credit."""
@@ -136,19 +105,42 @@ class OutgoingLink(SessionConsumer):
 
     def deliver(self, entries: list[Entry]) -> None:
         """Send messages to the client, and record them as unsettled unless they are settled."""
-        session, queue = self.session, self.queue
-        first = tag = session.next_delivery_tag
+        session, queue, windows, deliveries = (
+            self.session, self.queue, self._windows, self._deliveries,
+        )  # fmt: skip
+        writer = _WRITER
+        writer.truncate(0)
+        first = session.next_delivery_tag
+        tag: i64 = first
         records = None if self.is_settled else session.unacked.records
         now_ms = session.vhost.turns.now_ms
+        total_bytes: i64 = 0
+        written = 0
+        intercepts = session.intercepts_outgoing
         for entry in entries:
-            self._send(entry, tag - 1)
+            message: Message | None = entry.message
+            if intercepts:
+                message = message_to_send(session, queue.name, entry.message)
+            if message is None:
+                pass
+            elif not windows.keeps and deliveries.write(
+                writer, message, entry.redelivered, tag - 1
+            ):
+                total_bytes += FRAME_BYTES_GUESS + len(message.body)
+                written += 1
+            else:
+                self._take_over(writer, written)
+                written = 0
+                windows.send(deliveries.pieces(message, entry.redelivered, tag - 1))
             if records is not None:
-                records[tag] = Unacked(entry, queue, self, now_ms)
+                records[int(tag)] = Unacked(entry, queue, self, now_ms)
             tag += 1
-        session.next_delivery_tag = tag
+        self._take_over(writer, written)
+        session.next_delivery_tag = int(tag)
         count = len(entries)
         self.link_credit -= count
         self.delivery_count = (self.delivery_count + count) % SERIAL
+        self._output.gathered(int(total_bytes))
         self.note_delivered(entries, first)
         self._count(entries)
         if self.is_settled and not self.no_ack:
@@ -160,35 +152,25 @@ class OutgoingLink(SessionConsumer):
 
     def _count(self, entries: list[Entry]) -> None:
         """Count messages that were sent by the kind of their queue, for metrics."""
-        queue = self.queue
-        given = self.session.services.counts.given_in_amqp10[queue.kind.module]
+        given = self._given
         if self.no_ack:
             given.delivered_no_ack += len(entries)
         else:
             given.delivered += len(entries)
-        if queue.may_redeliver:
-            given.redelivered += sum(entry.redelivered for entry in entries)
+        if self.queue.may_redeliver:
+            given.redelivered += sum([entry.redelivered for entry in entries])
 
-    def _send(self, entry: Entry, delivery_id: int) -> None:
-        message: Message | None = entry.message
-        if self.session.intercepts_outgoing:
-            message = message_to_send(self.session, self.queue.name, entry.message)
-        if message is None:
-            return
-        header, address = message.header, message.address
-        assert isinstance(header, ContentHeader)
-        delivered = self._delivered
-        if (
-            delivered is None
-            or header is not self._last_header
-            or (address is not self._last_address)
-        ):
-            delivered = self._delivered = Delivered(header, address)
-            self._last_header, self._last_address = header, address
-        payload = delivered.payload(message.body, entry.redelivered)
-        delivery_id %= SERIAL
-        transfer = Transfer(self.handle, delivery_id, _UINT.pack(delivery_id), 0, self.is_settled)
-        self._link_session.send_transfers(transfer_frames(self._link_session, transfer, payload))
+    def settled_at_once(self, count: int) -> None:
+        """The client has accepted and settled this many messages. Only its flows give credit."""
+        self.credit += count
+        self._given.acked += count
+
+    def _take_over(self, writer: BytesWriter, count: int) -> None:
+        """Append the written frames, this many, to the connection's output."""
+        if count:
+            self._output.pieces.append(writer.getvalue())
+            writer.truncate(0)
+            self._windows.sent(count)
 
     # Credit
 
@@ -212,22 +194,18 @@ class OutgoingLink(SessionConsumer):
         if not self.link_credit:
             self._end_drain()
             return
-        count = self.delivery_count
-
-        def counted() -> None:
-            if self.is_draining and count == self.delivery_count and not self.session.has_ended:
-                self._counted(answer)
-
-        def ask() -> None:
-            answer.when_given(counted)
-            self.queue.length(answer)
-
-        answer: Answer[QueueLength] = Answer()
         # The link gets the messages that are ready now before the end of the round.
-        self.session.vhost.turns.after_round(ask)
+        self.session.vhost.turns.after_round(partial(self._ask_length, self.delivery_count))
 
-    def _counted(self, answer: Answer[QueueLength]) -> None:
-        """The queue has said how many messages are ready, and the link has got none since."""
+    def _ask_length(self, delivery_count: int) -> None:
+        answer: Answer[QueueLength] = Answer()
+        answer.when_given(partial(self._counted, answer, delivery_count))
+        self.queue.length(answer)
+
+    def _counted(self, answer: Answer[QueueLength], delivery_count: int) -> None:
+        """The queue has said how many messages are ready. delivery_count: when it was asked."""
+        if not self.is_draining or delivery_count != self.delivery_count or self.session.has_ended:
+            return
         removes = self.queue.kind.removes_messages
         if not removes or not answer.result().ready_count:
             self._end_drain()
@@ -240,6 +218,11 @@ class OutgoingLink(SessionConsumer):
 
     # The queue
 
+    def queue_replaced(self, queue: QueueClient) -> None:
+        """Another object stands for the queue from now on, perhaps of another kind."""
+        super().queue_replaced(queue)
+        self._given = self.session.services.counts.given_in_amqp10[queue.kind.module]
+
     def queue_deleted(self) -> None:
         """The queue is deleted: leave the session."""
         super().queue_deleted()
@@ -248,49 +231,3 @@ class OutgoingLink(SessionConsumer):
     def tell_cancelled(self) -> None:
         """The queue has ended the consumer: detach the link, if it was not detached before."""
         self._link_session.link_lost(self, is_deleted=False)
-
-
-def transfer_frames(session: LinkSession, transfer: Transfer, payload: bytes) -> list[bytes]:
-    """The transfers of one message. transfer: without `more`."""
-    handle = _encoded_uint(transfer.handle)
-    delivery_tag = transfer.delivery_tag or b""
-    fields = (
-        handle + b"\x70" + _UINT.pack(transfer.delivery_id or 0)
-        + bytes((0xA0, len(delivery_tag))) + delivery_tag + b"\x43"
-        + (b"\x41" if transfer.settled else b"\x42")
-    )  # fmt: skip
-    whole = _encoded(5, fields)
-    size = FRAME_HEADER_BYTES + len(whole) + len(payload)
-    if size <= session.frame_bytes_max:
-        return [_FRAME.pack(size, 2, 0, session.channel) + whole + payload]
-    return _pieces(session, payload, fields, handle)
-
-
-def _pieces(session: LinkSession, payload: bytes, fields: bytes, handle: bytes) -> list[bytes]:
-    frames: list[bytes] = []
-    begin = _encoded(6, fields + b"\x41")
-    more = _encoded(6, handle + b"\x40\x40\x40\x40\x41")
-    last = _encoded(1, handle)
-    room = session.frame_bytes_max - FRAME_HEADER_BYTES
-    at = 0
-    while at < len(payload):
-        head = more if frames else begin
-        size = room - len(head)
-        if frames and len(payload) - at <= room - len(last):
-            head, size = last, len(payload) - at
-        piece = payload[at : at + size]
-        total = FRAME_HEADER_BYTES + len(head) + len(piece)
-        frames.append(_FRAME.pack(total, 2, 0, session.channel) + head + piece)
-        at += size
-    return frames
-
-
-def _encoded(count: int, fields: bytes) -> bytes:
-    """A transfer with these encoded fields; they are few."""
-    return b"\x00\x53\x14\xc0" + bytes((len(fields) + 1, count)) + fields
-
-
-def _encoded_uint(number: int) -> bytes:
-    if number == 0:
-        return b"\x43"
-    return bytes((0x52, number)) if number < 256 else b"\x70" + _UINT.pack(number)

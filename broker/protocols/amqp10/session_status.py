@@ -30,17 +30,17 @@ _SETTLE_MODES: Final[dict[int | None, str]] = {UNSETTLED: "unsettled", SETTLED: 
 
 def session_status(session: Amqp10Session) -> SessionStatus:
     """The status of a session."""
-    incoming_id, window, outgoing_id, remote_window, remote_outgoing = session.windows()
+    windows = session.windows
     incoming = sorted(session.incoming.values(), key=_incoming_order)
     pairs = [(one.handle, name, one) for name, one in session.pairs.items()]
     return SessionStatus(
         channel=session.channel,
         handle_max=session.handle_max,
-        next_incoming_id=incoming_id,
-        incoming_window=window,
-        next_outgoing_id=outgoing_id,
-        remote_incoming_window=remote_window,
-        remote_outgoing_window=remote_outgoing,
+        next_incoming_id=windows.next_incoming_id,
+        incoming_window=windows.incoming_window,
+        next_outgoing_id=windows.next_outgoing_id,
+        remote_incoming_window=windows.room,
+        remote_outgoing_window=windows.remote_outgoing_window,
         unsettled=len(session.unacked),
         incoming=[_incoming(link) for link in incoming],
         outgoing=[
