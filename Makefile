@@ -23,14 +23,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # All tests by default; use make test TESTS=tests/unit for some of them
 TESTS ?= tests
-# What `make test` runs in pure Python, too: tests of the protocol and of RabbitMQ's answers, and of
-# packages that have compiled modules. All others, and what processes, disks, clients and clusters do,
-# are tested with the compiled modules only.
-PURE := tests/conformance tests/protocol tests/unit/test_records.py \
-    $(addprefix tests/unit/broker/,amqp exchanges moving/client net protocols queues runtime sessions \
-        tracing vhost) \
-    $(addprefix tests/unit/cluster/,gm links mirrors quorum raft remote_queues) \
-    $(addprefix tests/unit/storage/,bodies check contract disk log messages queue segments store)
+# Left out of the parts that `make test` runs in pure Python, too (tests/pure_parts.toml).
 NOT_PURE := $(addprefix tests/unit/cluster/quorum/,conversion groups queue_groups)
 # What counts the calls that Python makes in a turn is tested in pure Python only: compiled functions
 # make none.
@@ -40,8 +33,7 @@ NOT_COMPILED := tests/protocol/test_long_turns*.py tests/protocol/test_long_rout
 # the slow tests of a directory do not all wait for one.
 JOBS ?= 8
 PARTS := $(if $(filter tests,$(TESTS)),--parts tests/parts.toml,-n $(JOBS) $(TESTS))
-# Those in pure Python wait less, and each worker takes 12 s of a processor to import all tests.
-PURE_JOBS ?= 2
+PURE_PARTS := $(if $(filter tests,$(TESTS)),--parts tests/pure_parts.toml,-n $(JOBS) $(TESTS))
 # A test that fails is run again alone, and is added to this file if it passes (tests/run.py).
 FLAKY := build/flaky.txt
 PYTEST := $(BIN)/python -m tests.run --flaky $(FLAKY) --dist worksteal
@@ -114,7 +106,7 @@ test-compiled: $(BIN)/.test-ready compile
 # start together would each do so, which takes twice as long as an import.
 test-pure: $(BIN)/.test-ready
 	$(if $(filter tests,$(TESTS)),@LEVERET_PURE=1 $(BIN)/python -m pytest --collect-only -qq tests > /dev/null || true)
-	LEVERET_PURE=1 $(PYTEST) -n $(PURE_JOBS) -m 'not interop' $(addprefix --ignore=,$(NOT_PURE)) $(if $(filter tests,$(TESTS)),$(PURE),$(TESTS))
+	LEVERET_PURE=1 $(PYTEST) -m 'not interop' $(addprefix --ignore=,$(NOT_PURE)) $(PURE_PARTS)
 
 test-interop: $(BIN)/.test-ready compile
 	$(PYTEST) -n $(JOBS) -m interop $(TESTS)

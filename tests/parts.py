@@ -1,8 +1,9 @@
 """Runs the parts of a test suite side by side, each with workers of its own.
 
-Each worker of pytest-xdist imports all tests that it may run, which takes as long as hundreds of
-tests do. A worker of a part imports the tests of the part only; and what is started once in each
-worker, such as Spark, is started in the workers of one part.
+Each worker of pytest-xdist imports all tests that it may run, and its controller is told of each
+test before and after it: that takes as long as thousands of tests do. A part imports its own tests
+only, and most parts have no workers: one process runs the tests one after another. What is started
+once in each process, such as Spark, is started in those of one part.
 
 No processor is idle at the end: a part whose tests one worker runs one after another has the first
 call on the processors, one whose tests wait half of the time has the next, and parts that only
@@ -29,7 +30,8 @@ from tests.failed_tests import Outcome, read_outcome
 @dataclass(frozen=True)
 class Part:
     """Some tests. paths: of files and directories, relative to the one where pytest starts.
-    niceness: by how much its processes give way to those of the other parts, as of nice(1).
+    workers: those of pytest-xdist; with 0, the part's own process runs its tests. niceness:
+    by how much its processes give way to those of the other parts, as of nice(1).
     """
 
     name: str
@@ -105,7 +107,8 @@ def _outcome(path: Path, code: int) -> Outcome:
     """What came of a part; one that has ended early has written nothing."""
     if path.exists():
         return read_outcome(path)
-    return Outcome(code or pytest.ExitCode.INTERNAL_ERROR, False, 0, 0, [])
+    # That of a signal is negative: less than that of a part that has passed.
+    return Outcome(code if code > 0 else pytest.ExitCode.INTERNAL_ERROR, False, 0, 0, [])
 
 
 def _summary(parts: Sequence[Part], made: Sequence[Outcome]) -> Iterator[str]:

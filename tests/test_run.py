@@ -218,8 +218,9 @@ def test_failures_of_all_parts_are_run_again_when_all_have_ended(run_parts):
 @pytest.mark.parametrize(
     ("text", "ended"),
     [("import nothing_of_this_name", "INTERRUPTED"), ("os._exit(9)", "9"),
+     ("os.abort()", "INTERNAL_ERROR"),
      ("def test_end(): pytest.exit('it is over')", "INTERRUPTED")],
-    ids=["import", "end", "exit"],
+    ids=["import", "end", "abort", "exit"],
 )  # fmt: skip
 def test_a_part_that_is_not_whole_is_not_mended_by_another(run_parts, text, ended):
     code, output, flaky = run_parts(
@@ -237,10 +238,14 @@ def test_a_part_without_tests_to_run_says_nothing(run_parts):
     assert run_parts(files, "-k", "three")[0] == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
+@pytest.mark.parametrize("name", ["parts.toml", "pure_parts.toml"])
+def test_the_paths_of_parts_exist(name):
+    for part in read_parts(ROOT / "tests" / name):
+        assert [path for path in part.paths if not (ROOT / path).exists()] == []
+
+
 def test_each_file_of_tests_is_in_one_part():
     parts = read_parts(ROOT / "tests" / "parts.toml")
-    for part in parts:
-        assert [path for path in part.paths if not (ROOT / path).exists()] == []
     ignored = [one for part in parts for one in options(part, parts) if one.startswith("--ignore")]
     (rest,) = (part for part in parts if "tests" in part.paths)
     assert {path for part in parts if part is not rest for path in part.paths} == {
