@@ -17,6 +17,12 @@ FOR_FEW_ROWS = {
 """Compiling queries takes longer than running them on so little data."""
 
 
+@pytest.fixture
+def without_reports(monkeypatch):
+    """The job makes tables only: a report takes a third of its time with so few records."""
+    monkeypatch.setattr("leveret.analytics.job.job.write_report", lambda *_: None)
+
+
 @pytest.fixture(scope="session")
 def distant(tmp_path_factory):
     """The directory of a file system that is accessible through Hadoop only: viewfs://far/far."""

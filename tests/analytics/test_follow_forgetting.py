@@ -17,6 +17,7 @@ from tests.analytics.tables import read_rows
 from tests.analytics.test_against_reference import random_log
 from tests.analytics.test_follow_quickly import RunningLog, same_as_a_batch
 
+pytestmark = pytest.mark.usefixtures("without_reports")
 KEEP_DAYS = 2
 OF_MESSAGES = ("steps", "ids", "measured", "hold_events")
 

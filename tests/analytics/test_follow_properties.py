@@ -20,6 +20,7 @@ from tests.analytics.tables import everything
 from tests.analytics.test_against_reference import QUEUES, RandomNode
 
 FILES_OF_AN_HOUR = 2
+pytestmark = pytest.mark.usefixtures("without_reports")
 
 
 class BusyNode(RandomNode):

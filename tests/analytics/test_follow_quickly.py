@@ -26,6 +26,7 @@ from leveret.analytics.job.follow_quickly import Following
 from leveret.analytics.job.job import JobOptions
 Following(JobOptions(sys.argv[1], sys.argv[2])).update()
 """
+pytestmark = pytest.mark.usefixtures("without_reports")
 LOOK_SECONDS = 0.001
 """A loop that does not wait takes one of two processors from the trigger."""
 

@@ -63,6 +63,7 @@ def test_a_follow_that_is_killed_while_a_node_writes(tmp_path):
     assert run.trace == trace
     assert follow.kills
     Following(JobOptions(str(trace), str(out))).update()
+    assert (out / "report.html").exists()
     analyze_quickly(trace, tmp_path / "batch")
     at_once, followed = everything(tmp_path / "batch"), everything(out)
     for name, rows in at_once.items():
