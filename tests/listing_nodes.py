@@ -1,5 +1,6 @@
 """Nodes of a cluster that have objects to list, without sockets: each request is a call."""
 
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import msgspec
@@ -14,24 +15,29 @@ from leveret.mgmt.api.joint_listing import JointListing
 from leveret.mgmt.api.listing import Listing
 from leveret.mgmt.api.passed_answers import Handed
 from leveret.mgmt.api.passed_requests import KeyList, PassedAnswer, PassedRequest, unpack_all
+from tests.call_counts import counted_calls
 
 ANYBODY = Identity("ann", ("administrator",), Unrestricted())
 
 
 class Turns:
-    """Counts the calls between two pauses, as Python makes them. longest: the most so far."""
+    """Counts the calls between two pauses, if it is asked to. longest: the most so far."""
 
     def __init__(self):
-        self.calls = self.longest = 0
+        self.longest = 0
+        self._count = None
 
-    def note(self, _frame, event, _function):
-        """Count a call: the hook of `sys.setprofile`."""
-        self.calls += event in ("call", "c_call")
+    @contextmanager
+    def counted(self):
+        """Count those of a block."""
+        with counted_calls() as self._count:
+            yield
+        self._count = None
 
     async def pause(self):
         """A slice of work ends: all are as short as they can be."""
-        self.longest = max(self.longest, self.calls)
-        self.calls = 0
+        if self._count is not None:
+            self.longest = max(self.longest, self._count.taken())
 
 
 class ListingNode:

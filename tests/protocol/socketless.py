@@ -177,7 +177,8 @@ class Node(MemoryNode):
                 for client in clients:
                     client.be_read()
                 await asyncio.sleep(0)
-            yield count.calls
+                calls = count.taken()
+            yield calls
             if all(client.is_done for client in clients) and not self._turns.waiting:
                 break
         # What was sent in the last turn is written in one more.

@@ -76,7 +76,7 @@ async def test_a_queue_is_deleted_that_has_very_many_consumers():
         assert not client.channel.consumers
 
 
-CHANNELS, HELD = 2047, 3
+CHANNELS, HELD = 1000, 3
 """Of one client, and what each has: consumers, and unacknowledged messages of each."""
 
 
