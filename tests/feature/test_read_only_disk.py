@@ -53,7 +53,8 @@ class NoLogOutputs:
 def _collector():
     thresholds = gc.get_threshold()
     yield
-    gc.unfreeze()
+    # A node that stops looks at all objects again, those that pytest has imported among them.
+    gc.freeze()
     gc.set_threshold(*thresholds)
 
 

@@ -46,6 +46,15 @@ class Cycle:
         Cycle.freed += 1
 
 
+@pytest.fixture(autouse=True)
+def _put_aside():
+    """What pytest has imported is put aside again (tests/conftest.py): to look at all of it takes
+    each later test that collects garbage most of a second.
+    """
+    yield
+    gc.freeze()
+
+
 @pytest.fixture
 def timer():
     """Of collections that have started, driven only by the test."""
