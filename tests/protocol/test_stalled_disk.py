@@ -18,6 +18,8 @@ QUEUES, MESSAGES = 1500, 50
 """Entries of 20 MB, which is more than may wait for the disk."""
 PERSISTENT = aiormq.spec.Basic.Properties(delivery_mode=2)
 EMPTY, NO_TABLE = b"", bytes(4)
+BODY = bytes(2000)
+"""4,000 messages are more than may wait for the disk."""
 
 
 class StalledDisk(Disk):
@@ -39,11 +41,11 @@ async def channel_on(url, **options):
 
 
 async def flood(url, name, counts, is_over):
-    """Publish persistent messages without a body until it is over."""
+    """Publish persistent messages until it is over."""
     channel = await channel_on(url, publisher_confirms=False)
     counts[name] = 0
     while not is_over.is_set():
-        await channel.basic_publish(EMPTY, routing_key=name, properties=PERSISTENT)
+        await channel.basic_publish(BODY, routing_key=name, properties=PERSISTENT)
         counts[name] += 1
     await channel.connection.close()
 

@@ -17,7 +17,7 @@ from leveret.broker.runtime.turns import WORK_MAX
 from tests.turns_by_hand import TurnsByHand
 from tests.unit.cluster.test_replicated_declarations import Cluster, Node
 
-COUNT = 2_000
+COUNT = 1_400
 WORK_OF_A_TURN_MAX = WORK_MAX + 300 * ROW_WORK
 """The last thing that is done in a turn may be more than was left: 300 rows are deleted at once."""
 
