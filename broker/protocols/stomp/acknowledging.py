@@ -21,7 +21,9 @@ def acknowledge(
     version: str,
     requeues: bool,
 ) -> Steps | None:
-    """Settle the deliveries that ACK or NACK names. requeues: NACK does, unless it says otherwise.
+    """Settle the deliveries that ACK or NACK names.
+
+    requeues: NACK requeues them unless its header says otherwise.
 
     Returns a coroutine that does it if there are too many for this turn. Raises StompError, and
     406 for a delivery that is not open.

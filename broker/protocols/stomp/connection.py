@@ -42,9 +42,9 @@ logger = logging.getLogger("leveret.connection")
 
 
 class StompConnection(SocketConnection, asyncio.BaseProtocol):
-    """One client's connection. session: None unless it is open. version: as agreed.
+    """One client's connection. session: None unless it is open. version: the negotiated one.
 
-    credentials: name and password in place of those that the client sends.
+    credentials: a name and a password that replace those of the client.
     """
 
     __slots__ = ("__weakref__", "_heart_beats", "credentials", "incoming", "session", "version")
@@ -85,7 +85,7 @@ class StompConnection(SocketConnection, asyncio.BaseProtocol):
         return self.services.config.stomp
 
     def use_credentials(self, credentials: tuple[str, str] | None) -> None:
-        """Log the client in with this name and password, else as the default user."""
+        """Log the client in with this name and password; without them, as the default user."""
         settings = self.settings
         self.credentials = credentials or (settings.default_user, settings.default_pass)
 

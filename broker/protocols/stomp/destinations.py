@@ -29,9 +29,9 @@ _PLAIN_MIN, _PLAIN_MAX = 32, 127
 
 
 class Destination(NamedTuple):
-    """A destination. exchange, routing_key: where messages are published to.
+    """A destination. exchange, routing_key: the address to which messages are published.
 
-    Of a queue, `routing_key` is its name.
+    For a queue, `routing_key` is the queue's name.
     """
 
     kind: str

@@ -33,7 +33,7 @@ class StompError(Exception):
         self.is_fatal = is_fatal
 
     def __str__(self) -> str:
-        # A client may have sent bytes that are no text.
+        # A client may have sent bytes that are not UTF-8.
         return text(f"{self.message}: {self.detail.rstrip()}")
 
 

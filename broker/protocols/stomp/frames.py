@@ -23,7 +23,7 @@ CONTENT_LENGTH: Final = "content-length"
 RECEIPT: Final = "receipt"
 NUL: Final = b"\0"
 FRAME_END: Final = b"\0\n"
-"""RabbitMQ ends a frame with a line break, if it is not told otherwise."""
+"""RabbitMQ ends a frame with a line break by default."""
 _NUL_BYTE: Final = 0
 _BETWEEN_FRAMES: Final = b"\n\r\0"
 _UNKNOWN_SIZE: Final = -1
@@ -40,8 +40,9 @@ class MalformedFrame(Exception):
 class Head:
     """The part of a frame before its body.
 
-    headers: by name; of several with one name the first counts. body_bytes: -1 if the body ends at
-    the first NUL. use: what the protocol keeps with a head that it expects again.
+    headers: the values by name; the first one counts if a name is repeated. body_bytes: -1 if the
+    body ends at the first NUL. use: the result of the protocol's parsing, for a head that it
+    expects again.
     """
 
     __slots__ = ("body_bytes", "command", "headers", "use")
@@ -56,8 +57,8 @@ class Head:
 class FrameScanner:
     """The bytes of one client that are not handled yet.
 
-    frame_bytes_max: the largest frame. trims_values: blanks at the beginning of header values have
-    no meaning, as in STOMP 1.0. head, body: the frame that was taken.
+    frame_bytes_max: the largest frame. trims_values: leading blanks of header values are ignored,
+    as in STOMP 1.0. head, body: the frame that was taken.
     """
 
     __slots__ = (
@@ -112,7 +113,7 @@ class FrameScanner:
         self._at = at
         end = data.find(b"\n\n", at, at + HEAD_BYTES_MAX + 2)
         begin = end + 2
-        # A head whose lines end with CR LF, which may be before an empty line of the body.
+        # The lines of the head end with CR LF, and an empty line of the body may follow.
         other = data.find(b"\n\r\n", at, end if end >= 0 else at + HEAD_BYTES_MAX + 3)
         if other >= 0:
             end, begin = other, other + 3
@@ -257,6 +258,6 @@ def encode_headers(headers: dict[str, str]) -> bytes:
 def encode_frame(
     command: str, headers: dict[str, str], body: bytes = b"", end: bytes = FRAME_END
 ) -> bytes:
-    """A frame. It has a content-length unless its body is empty."""
+    """A frame. It has the header content-length unless its body is empty."""
     size = b"content-length:%d\n" % len(body) if body else b""
     return b"%b\n%b%b\n%b%b" % (command.encode(), encode_headers(headers), size, body, end)

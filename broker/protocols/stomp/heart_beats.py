@@ -9,7 +9,7 @@ from leveret.broker.runtime.heartbeat import Beating, Heartbeat
 class HeartBeats:
     """The heart-beats of one connection.
 
-    sent_s: the interval of the server's. expected_s: that of the client's. 0: none.
+    sent_s, expected_s: the intervals of the server and of the client, in seconds; 0 for none.
     """
 
     __slots__ = ("_monitors",)

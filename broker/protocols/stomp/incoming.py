@@ -58,7 +58,7 @@ class Incoming(HeldInput):
         self._flow = connection.services.flow
         self._scanner = FrameScanner(INITIAL_FRAME_BYTES_MAX)
         self._waiting: deque[tuple[Head, bytes]] = deque()
-        """Frames that precede those of the scanner."""
+        """Frames to handle before those of the scanner."""
         self._sending: Sending | None = None
         self._transactions = Transactions()
         self.subscribing = Subscribing(connection)
@@ -241,7 +241,7 @@ class Incoming(HeldInput):
             self._fail(error)
             return
         except Fault as fault:
-            # As in RabbitMQ, where a channel fails after the frame that was the cause is handled.
+            # As in RabbitMQ, whose channel fails only after the frame has been handled.
             self._send_receipt(headers)
             self._fail(of_fault(fault))
             return
@@ -253,7 +253,7 @@ class Incoming(HeldInput):
             self._connection.output.send_receipt(receipt)
 
     async def _respond(self, head: Head, steps: Steps) -> None:
-        """Do the steps of a frame, then answer it."""
+        """Carry out the steps of a frame, then answer it."""
         connection = self._connection
         try:
             await steps
@@ -294,7 +294,7 @@ class Incoming(HeldInput):
                 raise StompError("Bad command", detail)
 
     def _answer_when(self, synced: Answer[None], headers: dict[str, str]) -> None:
-        """Send the receipt of SUBSCRIBE when what was declared is on disk."""
+        """Send the receipt of SUBSCRIBE when all declarations are on disk."""
         synced.when_given(partial(self._declared, synced, headers))
 
     def _declared(self, synced: Answer[None], headers: dict[str, str]) -> None:
@@ -331,7 +331,7 @@ class Incoming(HeldInput):
         self._run(self._respond(head, self._prepare(session, text, head, body)))
 
     async def _prepare(self, session: StompSession, text: str, head: Head, body: bytes) -> None:
-        """Declare what a SEND needs, then have it handled again."""
+        """Declare the queues that a SEND needs, then handle it again."""
         headers = head.headers
         destination = parse_destination(text, self._settings.default_topic_exchange)
         if destination.kind == TEMP_QUEUE:
@@ -352,7 +352,7 @@ class Incoming(HeldInput):
         self._waiting.appendleft((head, body))
 
     def _keep(self, head: Head, use: SendUse) -> None:
-        """Let later frames with this head go the short way."""
+        """Add later frames with this head to runs without parsing it again."""
         if RECEIPT not in head.headers and "transaction" not in head.headers:
             head.use = use
 

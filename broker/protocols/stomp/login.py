@@ -33,7 +33,7 @@ logger = logging.getLogger("leveret.connection")
 
 
 async def log_in(client: StompClient, headers: dict[str, str], is_told: bool = True) -> None:
-    """Open the connection. is_told: the client gets CONNECTED. Raises StompError."""
+    """Open the connection. is_told: CONNECTED is sent. Raises StompError."""
     try:
         client.check_node_limits()
     except Fault:
@@ -75,7 +75,7 @@ def _seconds(text: str) -> int:
 
 
 def _credentials(client: StompClient, headers: dict[str, str]) -> tuple[str, str | None]:
-    """Name and password of the client, of its certificate, or of the settings."""
+    """The name and the password from the headers, the client's certificate or the settings."""
     settings = client.settings
     if client.credentials is not None:
         client.mechanism = "config"

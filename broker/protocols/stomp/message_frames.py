@@ -15,7 +15,7 @@ from leveret.broker.protocols.stomp.message_headers import message_headers
 from leveret.storage.messages.message import Address, Header, Message
 
 SEPARATOR: Final = "@@"
-"""Between the parts of a message-id: the subscription, the session and the delivery tag."""
+"""Separates the parts of a message-id: the subscription, the session and the delivery tag."""
 OF_ID: Final = "T_"
 OF_DESTINATION: Final = "Q_"
 """The beginnings of the tags of subscriptions with an id, and without one."""
@@ -26,7 +26,7 @@ _FIRST: Final = b"\nredelivered:false\n"
 class MessageFrames:
     """The frames of one subscription. tag: its consumer tag. has_ack: MESSAGE has a header `ack`.
 
-    end: what follows the body.
+    end: the bytes after the body.
     """
 
     __slots__ = (
@@ -53,7 +53,7 @@ class MessageFrames:
     def write(
         self, writer: BytesWriter, message: Message, delivery_tag: int, redelivered: bool
     ) -> None:
-        """Write the frame of a message up to and with its body, and what follows."""
+        """Write the frame of a message, with its body and the bytes after it."""
         header, address = message.header, message.address
         if header is not self._header or address is not self._address:
             self._header, self._address = header, address

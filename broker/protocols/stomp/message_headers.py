@@ -26,7 +26,7 @@ _NOT_OF_USERS: Final = frozenset((*_TEXTS, *_NUMBERS, *_OF_FRAME))
 _RESERVED: Final = frozenset(
     ("destination", "message-id", "subscription", "redelivered", "ack", "content-length")
 )
-"""Headers of MESSAGE that no header of a message stands in for."""
+"""Headers of MESSAGE that no header of the message may replace."""
 _SHORT_STRING_MAX: Final = 255
 _DIGITS_MAX: Final = 20
 

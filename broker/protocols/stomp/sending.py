@@ -20,15 +20,15 @@ from leveret.broker.sessions.targets import RUN_WORK, Target
 from leveret.storage.messages.message import Address, Message
 
 _KEY: Final = b"\0\0\0"
-"""Precedes a destination in the key of its target: no key of an exchange and a routing key begins
-so, except the one of two empty names, which ends there."""
+"""The prefix of a destination in the key of its target. No key of an exchange and a routing key has
+this prefix, except that of two empty names, which has nothing after it."""
 MANY_MESSAGES: Final = 64
 MANY_BYTES: Final = 64 * 1024
 """A publisher that sends this much at a time may outrun the consumers of its queues."""
 
 
 class SendUse:
-    """What SEND with a head does: where its message goes, and the properties."""
+    """The target and the properties of messages that are sent with a head."""
 
     __slots__ = ("header", "target")
 
@@ -52,7 +52,7 @@ class Sending:
         self._kind = -1
 
     def close(self) -> None:
-        """The connection ends: what was not published is dropped."""
+        """The connection ends: drop the messages that are not published."""
         self._session = self._target = None
         self._messages = []
 
@@ -110,7 +110,7 @@ class Sending:
         return publishing.publish(session, target, Publication(messages, self._body_bytes))
 
     def outruns(self) -> Target | None:
-        """The target of the last run if that was so large that its consumers may be behind."""
+        """The target of the last run, if the run was so large that consumers may be behind."""
         return self._target if self._body_bytes >= MANY_BYTES else None
 
     def drop(self) -> int:

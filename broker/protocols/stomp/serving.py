@@ -1,4 +1,4 @@
-"""What the frames of STOMP need of their connection."""
+"""The connection of a STOMP client, as the handlers of its frames see it."""
 
 from typing import Protocol
 
@@ -12,9 +12,9 @@ from leveret.broker.vhost.virtual_host import VirtualHost
 
 
 class StompClient(ClientConnection, InputConnection, Protocol):
-    """The connection. session: None unless it is open. version: of STOMP, as agreed.
+    """The connection. session: None unless it is open. version: the negotiated version of STOMP.
 
-    credentials: name and password in place of those that the client sends.
+    credentials: a name and a password that replace those of the client.
     """
 
     over: str
@@ -29,7 +29,7 @@ class StompClient(ClientConnection, InputConnection, Protocol):
 
     @property
     def state(self) -> str:
-        """Its state, one of those in protocols/ending.py."""
+        """One of the states in protocols/ending.py."""
 
     def open(self, user: Identity, vhost: VirtualHost, version: str) -> StompSession:
         """The client has logged in."""

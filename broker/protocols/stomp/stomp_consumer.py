@@ -24,7 +24,7 @@ _WRITER: Final = BytesWriter()
 class StompConsumer(SessionConsumer):
     """One subscription of a client.
 
-    is_cumulative: an ACK is for all messages before it, too. description: names it in errors.
+    is_cumulative: an ACK also acknowledges all earlier messages. description: its name in errors.
     identifier: the client's name for it.
     """
 
@@ -47,7 +47,7 @@ class StompConsumer(SessionConsumer):
         self._frames = frames
 
     def room(self) -> int:
-        """The number of messages that it may be given now: none if the client does not keep up."""
+        """The number of messages that it may be given now: 0 if the client does not keep up."""
         return 0 if self.client.output.is_congested else super().room()
 
     def deliver(self, entries: list[Entry]) -> None:

@@ -22,9 +22,9 @@ from leveret.storage.messages.message import Message
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StompOutput(SocketOutput):
-    """The output of a connection. session: of an open connection; receipts are sent for it.
+    """The output of a connection. session: the session, whose receipts it sends; None before login.
 
-    frame_end: what follows the body of a frame.
+    frame_end: the bytes after the body of a frame.
     """
 
     __slots__ = ("frame_end", "session")
@@ -59,8 +59,9 @@ class StompOutput(SocketOutput):
 class StompSession(Session):
     """The session of one client.
 
-    name_for_client: the client is told it; it is a part of message-ids. receipts: those that wait,
-    by the number of their message. reply_frames: those of the consumer of direct replies.
+    name_for_client: the name that the client sees, which is a part of message-ids. receipts: the
+    waiting ones, by the number of their message. reply_frames: the frames for the consumer of
+    direct replies.
     """
 
     __slots__ = ("_all_sent", "name_for_client", "output", "receipts", "reply_frames")
@@ -112,7 +113,7 @@ class StompSession(Session):
             self.output.send_error(refused)
 
     def all_receipts_sent(self) -> Answer[None]:
-        """An answer that is given when no receipt waits. Asked once at a time."""
+        """An answer that is given when no receipt waits. There is one at a time."""
         if not self.receipts:
             return given(None)
         self._all_sent = Answer()

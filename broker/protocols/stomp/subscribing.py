@@ -43,15 +43,16 @@ from leveret.broker.sessions.consuming import ConsumerProperties
 from leveret.broker.sessions.declaring_queues import QueueProperties
 
 DECLARED_MAX: Final = 10_000
-"""Names of queues that a connection remembers; others are declared again, which changes nothing."""
+"""The number of queue names that a connection remembers. Declaring other queues again changes
+nothing."""
 PREFETCH_MAX: Final = 0xFFFF
 _ACK_MODES: Final = {"auto": (True, False), "client": (False, True),
                      "client-individual": (False, False)}  # fmt: skip
-"""Whether messages need no ack, and whether an ack is for all messages before it, too."""
+"""Whether messages need no ack, and whether an ack also covers all earlier messages."""
 
 
 class Subscription:
-    """What a client has asked for. tag: of its consumer. description: names it in errors."""
+    """The headers of a SUBSCRIBE. tag: the consumer tag. description: its name in errors."""
 
     __slots__ = ("description", "headers", "identifier", "tag")
 
@@ -86,7 +87,7 @@ class Subscribing:
         self._declared: set[str] = set()
         self._reply_queues: dict[str, str] = {}
         self._topic_queues: dict[str, str] = {}
-        """By the tags of subscriptions to /topic: the names of their queues."""
+        """The names of the queues of subscriptions to /topic, by their consumer tags."""
 
     async def subscribe(self, session: StompSession, headers: dict[str, str]) -> Answer[None]:
         """SUBSCRIBE. The answer is given when everything that was declared is on disk."""
@@ -247,7 +248,7 @@ def missing_destination(command: str) -> StompError:
 
 
 def not_valid_for(command: str, destination: str) -> StompError:
-    """A destination has no meaning for a command."""
+    """A destination is not valid for a command."""
     detail = f"'{destination}' is not a valid destination for '{command}'\n"
     return StompError("Invalid destination", detail)
 

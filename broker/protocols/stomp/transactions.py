@@ -1,7 +1,7 @@
 """Transactions of STOMP: the frames of each are kept until COMMIT. Pure.
 
-Nothing has an effect before COMMIT. Then the frames are handled in their order, without others in
-between. A frame that fails gets its ERROR, and those after it are handled all the same.
+Nothing has an effect before COMMIT. Then the frames are handled in order, without others in
+between. A frame that fails is answered with ERROR, and the frames after it are still handled.
 """
 
 from typing import Final
@@ -61,7 +61,7 @@ class Transactions:
         self._end(headers, "ABORT")
 
     def commits(self, head: Head) -> None:
-        """A frame is to be handled although it is one of a transaction."""
+        """Have a frame of a transaction handled, not kept."""
         self._committing.add(head)
 
     def is_committing(self, head: Head) -> bool:

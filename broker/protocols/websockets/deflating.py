@@ -9,9 +9,9 @@ import zlib
 from typing import Final
 
 DEFLATED_BYTES_MIN: Final = 64
-"""Smaller messages do not get smaller."""
+"""Compression does not make shorter messages smaller."""
 INFLATED_BYTES_MAX: Final = 16 * 1024 * 1024
-"""What the bytes of one read may inflate to."""
+"""The limit of the inflated bytes of one read."""
 _WINDOW_BITS: Final = -15
 _LEVEL: Final = 1
 _TAIL: Final = b"\x00\x00\xff\xff"
@@ -19,7 +19,7 @@ _TAIL: Final = b"\x00\x00\xff\xff"
 
 
 class InflatingRefused(Exception):
-    """Bytes are no compressed message, or inflate to too many."""
+    """The bytes are not a compressed message, or inflate to too many bytes."""
 
     def __init__(self, is_too_large: bool) -> None:
         super().__init__(is_too_large)

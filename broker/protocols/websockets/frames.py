@@ -50,7 +50,7 @@ class ClientFrames:
     """The bytes of one client.
 
     frame_bytes_max: the largest payload of a frame. inflates: messages may be compressed. opcode:
-    that of the last data message.
+    the type of the last data message.
     """
 
     __slots__ = (
@@ -65,24 +65,24 @@ class ClientFrames:
         self.opcode = 0
         self._data = b""
         self._left = 0
-        """Bytes of the payload of the present data frame that have not come."""
+        """The number of bytes of the current payload that have not arrived."""
         self._mask = b""
         self._masked = 0
-        """How many of its bytes have come: the mask repeats after four."""
+        """The number of its bytes that have arrived: the mask repeats after four."""
         self._has_message = False
         """The last data frame was not the last one of its message."""
         self._control: list[tuple[int, bytes]] = []
         self._control_opcode = 0
         self.inflates = False
         self._inflating: Inflating | None = None
-        """The present message, if it is compressed."""
+        """The current message, if it is compressed."""
         self._room = INFLATED_BYTES_MAX
-        """How much the rest of the present read may inflate to."""
+        """The number of bytes to which the rest of the current read may inflate."""
 
     def add(self, data: bytes) -> bytes:
-        """The payload of data frames in bytes that were read. Raises FrameRefused.
+        """The payload of data frames in the bytes of a read. Raises FrameRefused.
 
-        Control frames are then in `take_control`.
+        `take_control` then returns the control frames.
         """
         if self._data:
             data = self._data + data
@@ -106,7 +106,7 @@ class ClientFrames:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def take_control(self) -> list[tuple[int, bytes]]:
-        """The control frames that have come since: opcodes and payloads."""
+        """The control frames since the last call: opcodes and payloads."""
         if not self._control:
             return self._control
         control, self._control = self._control, []

@@ -35,7 +35,7 @@ def unmasked(data: bytes, mask: bytes) -> bytes:
 
 
 def unmasked_as_number(data: bytes, mask: bytes) -> bytes:
-    """The same, with both as one large number."""
+    """The same, by an exclusive or of two large integers."""
     size = len(data)
     key = (mask * (size // MASK_BYTES + 1))[:size]
     number = int.from_bytes(data, "little") ^ int.from_bytes(key, "little")

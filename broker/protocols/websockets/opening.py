@@ -12,7 +12,7 @@ _KEY_BYTES: Final = 16
 _END: Final = b"\r\n\r\n"
 _DEFLATE: Final = "permessage-deflate"
 _DEFLATE_ACCEPTED: Final = f"{_DEFLATE}; server_no_context_takeover; client_no_context_takeover"
-"""Without contexts that are kept between messages, which would take 300 KB for each client."""
+"""No context is kept between messages: it would take 300 KB for each client."""
 _DEFLATE_PARAMETERS: Final = (
     "client_max_window_bits", "client_no_context_takeover", "server_no_context_takeover",
 )  # fmt: skip
@@ -23,7 +23,7 @@ _REASONS: Final = {
 
 
 class OpeningRefused(Exception):
-    """A request opens no WebSocket. answer: what its client gets before the socket is closed."""
+    """A request opens no WebSocket. answer: the response before the socket is closed."""
 
     def __init__(self, status: int, reason: str, *headers: str) -> None:
         super().__init__(reason)
@@ -32,7 +32,7 @@ class OpeningRefused(Exception):
 
 
 class Offer(NamedTuple):
-    """What a server opens. path: of its address. subprotocols: the best one first.
+    """What a server opens. path: the path of its URL. subprotocols: in the order of preference.
 
     needs_subprotocol: a client that offers none of them is refused. uses_http_auth: name and
     password are read. compresses: messages may be compressed if the client offers it.
@@ -46,9 +46,9 @@ class Offer(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """An opened WebSocket. answer: the server's. rest: what the client has sent already.
+    """An opened WebSocket. answer: the server's response. rest: bytes after the request.
 
-    credentials: name and password, if they were read and the client has sent them.
+    credentials: name and password from the request, or None.
     """
 
     answer: bytes
@@ -58,7 +58,7 @@ class Opened(NamedTuple):
 
 
 def open_web_socket(data: bytes, offer: Offer) -> Opened | None:
-    """Read the request in bytes that have come; None if it is not complete.
+    """Read the request in the bytes so far; None if it is not complete.
 
     Raises OpeningRefused.
     """
@@ -102,7 +102,7 @@ def _offers_deflate(headers: dict[str, str]) -> bool:
 
 
 def _limits_server(parameter: str) -> bool:
-    """Whether a parameter of an offer is unknown, or one that the answer would have to repeat."""
+    """Whether a parameter of an offer is unknown, or would have to be repeated in the answer."""
     return parameter.partition("=")[0].strip() not in _DEFLATE_PARAMETERS
 
 
@@ -123,7 +123,7 @@ def _basic_credentials(headers: dict[str, str]) -> tuple[str, str] | None:
 
 
 def _headers(lines: list[str]) -> dict[str, str]:
-    """The headers by their names in small letters; several with one name are a list."""
+    """The headers by their lower-case names; the values of repeated headers are a list."""
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")

@@ -52,8 +52,9 @@ class Closing(NamedTuple):
 class WebProtocol(NamedTuple):
     """A protocol over WebSockets.
 
-    make_connection: makes a connection of the protocol. closing: what the client is told when such
-    a connection closes its transport. opening_timeout_ms: how long a client may take to open.
+    make_connection: makes a connection of the protocol. closing: the close frame when such a
+    connection closes its transport. opening_timeout_ms: the limit of the time between connecting
+    and opening.
     """
 
     settings: WebSocketSettings
@@ -85,7 +86,7 @@ class WebSocket(asyncio.BaseProtocol):
         self._opcode = TEXT if is_text else BINARY
         self._is_closing = self._is_paused = self._is_compressed = False
         self._ping: bytes | None = None
-        """The ping to be answered when the client reads again."""
+        """The ping to answer when the client reads again."""
         self._last_read_ms = clock.now_ms()
         self._timer: Timer | None = None
         self._idle_timer: Timer | None = None
@@ -235,7 +236,7 @@ class WebSocket(asyncio.BaseProtocol):
 
     @property
     def _is_reading(self) -> bool:
-        """Whether the socket is read: bytes that are not read do not count as silence."""
+        """Whether the socket is read. Silence does not count while it is not."""
         return self._socket is not None and self._socket.is_reading()
 
     def _cancel_timers(self) -> None:
@@ -272,7 +273,7 @@ class WebSocket(asyncio.BaseProtocol):
         if self._is_closing or self._socket is None:
             return
         self._send_close(self._protocol.closing(self._connection))
-        # The answer has to be read, whatever the connection has paused.
+        # The answer has to be read even if the connection has paused reading.
         self._socket.resume_reading()
 
     def _send_close(self, closing: Closing) -> None:
