@@ -27,7 +27,7 @@ _ENCODED: Final = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})
 
 
 class AddressError(ValueError):
-    """No link can have this address; the text says why, as RabbitMQ does."""
+    """An address is not valid for links. The text is RabbitMQ's."""
 
 
 class QueueAddress(NamedTuple):
@@ -73,7 +73,7 @@ def read_target(address: str | None) -> QueueAddress | ExchangeAddress | None:
 
 
 def read_to(address: str) -> ExchangeAddress:
-    """Where a message goes that names its own address. Raises AddressError."""
+    """The target of a message that names its own address. Raises AddressError."""
     found = _version_2(address)
     if found is None:
         raise AddressError(f"bad 'to' address string: {address}")
@@ -86,7 +86,7 @@ def queue_address(name: str) -> str:
 
 
 def published_to(address: QueueAddress | ExchangeAddress) -> ExchangeAddress:
-    """The exchange and the routing key by which an address is published to."""
+    """The exchange and the routing key of an address for publishing."""
     if isinstance(address, QueueAddress):
         return ExchangeAddress(DEFAULT_EXCHANGE, address.name)
     return address
@@ -100,7 +100,7 @@ def encode_name(name: str) -> str:
 
 
 def decode_name(segment: str) -> str | None:
-    """The name in a segment of an address; None if it is not well encoded."""
+    """The name in a segment of an address; None if its encoding is not valid."""
     if _ENCODED.fullmatch(segment) is None:
         return None
     return unquote_to_bytes(segment).decode("utf-8", "surrogateescape")

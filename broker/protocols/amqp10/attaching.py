@@ -1,4 +1,5 @@
-"""Attaches links: finds, checks and if need be declares what their addresses name.
+"""Attaches links: finds the objects that their addresses name, checks them, and declares them if
+needed.
 
 The checks, their order and their texts are RabbitMQ's (rabbit_amqp_session.erl). The functions
 raise SessionEnds and ChannelFault.
@@ -208,7 +209,7 @@ async def _attach_outgoing(session: Amqp10Session, request: Attach) -> None:
 
 
 async def _ensure_source(session: Amqp10Session, source: Source) -> str:
-    """The queue that a source names, which is declared if its address says so."""
+    """The queue of a source, which is declared if its address asks for that."""
     try:
         address = read_source(source.address)
     except AddressError as error:
@@ -269,7 +270,7 @@ def _is_management(request: Attach) -> bool:
 
 
 def _attach_management(session: Amqp10Session, request: Attach) -> None:
-    """Attach one half of a pair of links with one name, by which a client manages the vhost."""
+    """Attach one half of a pair of links of one name, by which a client manages the vhost."""
     pair = session.pairs.setdefault(request.name, ManagementPair())
     properties = Value("map", [(Value("symbol", _PAIRED), Value("boolean", True))])
     answer = Attach(

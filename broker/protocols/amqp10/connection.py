@@ -67,7 +67,7 @@ logger = logging.getLogger("leveret.connection")
 
 
 class Output(SocketOutput):
-    """The output of one connection. before_flush: called before it is written, to add outcomes."""
+    """The output of one connection. before_flush: called before a write, to add outcomes."""
 
     __slots__ = ("before_flush",)
 

@@ -1,8 +1,8 @@
 """The idle time-outs of a connection of AMQP 1.0, one for each direction.
 
-The client says how long it waits for bytes, and gets an empty frame when nothing was sent for half
-of that. The broker says half of the time after which it gives up a client that sends nothing (part
-2, section 2.4.5). While the socket is not read, that time does not pass.
+The client announces how long it waits for bytes, and gets an empty frame when nothing was sent for
+half of that time. The broker announces half of the time after which it closes the connection of a
+silent client (part 2, section 2.4.5). While the socket is not read, that time does not pass.
 """
 
 from typing import Protocol

@@ -93,7 +93,7 @@ class IncomingConnection(LoginConnection, InputConnection, Protocol):
 
 
 class Incoming(HeldInput):
-    """The input of one connection. sessions: by their channels."""
+    """The input of one connection. sessions: the sessions by channel."""
 
     __slots__ = (
         "_active", "_connection", "_ended", "_excess", "_frame", "_frames", "_has_frame", "_id",

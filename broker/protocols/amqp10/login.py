@@ -7,8 +7,8 @@
     open, whose host name may be        open
     `vhost:NAME`
 
-A client that begins without SASL is told the header of SASL, and its socket is closed. What else is
-out of order closes the socket without an answer, as in RabbitMQ.
+A client that begins without SASL is told the header of SASL, and its socket is closed. Any other
+frame out of order closes the socket without an answer, as in RabbitMQ.
 """
 
 import logging
@@ -53,7 +53,7 @@ FRAME_BYTES_MIN: Final = 512
 """The smallest max-frame-size that a client may ask for (part 2, section 2.7.1)."""
 CHANNEL_MAX: Final = 63
 IDLE_TIMEOUT_MS_MIN: Final = 1000
-"""RabbitMQ's least time-out of a client: a shorter one would have frames sent all the time."""
+"""RabbitMQ's minimum for a client's time-out: a shorter one would need frames all the time."""
 ANONYMOUS: Final = "ANONYMOUS"
 _ONE_STEP: Final = (PLAIN, AMQPLAIN, EXTERNAL)
 """The mechanisms without a challenge."""
@@ -87,7 +87,7 @@ class LoginConnection(ClientConnection, Protocol):
 
 
 class Login:
-    """The handshake of one connection. expects_header: a protocol header is what comes next."""
+    """The handshake of one connection. expects_header: the next bytes are a protocol header."""
 
     __slots__ = ("_connection", "_sasl", "_user", "_was_sasl", "expects_header")
 
@@ -187,7 +187,7 @@ class Login:
 
 
 def properties_of(request: Open) -> Table:
-    """What a client tells about itself, as the client properties of AMQP 0-9-1."""
+    """The properties in a client's open, as client properties of AMQP 0-9-1."""
     properties: Table = {}
     for key, value in () if request.properties is None else request.properties.value:
         field = field_of(value)
@@ -197,7 +197,7 @@ def properties_of(request: Open) -> Table:
 
 
 def _opened(services: Services, request: Open) -> Open:
-    """The broker's open."""
+    """The broker's `open`."""
     config = services.config
     channel_max = CHANNEL_MAX
     if request.channel_max is not None:

@@ -79,7 +79,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 class Published(NamedTuple):
-    """A message as it is published. to, subject, user: properties of its own; None without them."""
+    """A message to publish. to, subject, user: its properties; None without them."""
 
     header: ContentHeader
     body: bytes
@@ -175,7 +175,7 @@ def annotations_of(address: Address, others: bytes = b"", count: int = 0) -> byt
 
 
 class Delivered:
-    """The parts of deliveries that messages with one header and one address have in common."""
+    """The parts that deliveries of messages with one header and one address share."""
 
     __slots__ = ("_delivery_count", "_durable", "_is_first", "_priority", "_sections", "_ttl",
                  "_whole", "address", "data_sizes", "footer", "header", "is_encoded")  # fmt: skip
@@ -278,7 +278,7 @@ def _with_annotations(sections: bytes, headers: Table) -> bytes:
 
 
 def _annotations_added(headers: Table, known: bytes) -> Pairs:
-    """The annotations that a message has got since it was published. known: its own, encoded."""
+    """The annotations that were added to a message later. known: its own ones, encoded."""
     return [
         pair
         for name, field in headers.items()

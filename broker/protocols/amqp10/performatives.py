@@ -1,8 +1,8 @@
 """The performatives of AMQP 1.0, as values and as bytes (OASIS standard, parts 2, 3 and 5). Pure.
 
-A performative is a described list. Each is a class here, with a field for each of the list's, in
-order; fields that are absent or null are None. `read_performative` checks the types of all fields,
-so that their readers may rely on them.
+A performative is a described list. Each is a class here, with the fields of the list in order;
+absent and null fields are None. `read_performative` checks the types of all fields, so that their
+readers may rely on them.
 
 Fields whose content is open (properties, filters, the annotations of an outcome) are `Value`s of
 broker/amqp10/values.py, which keep the types that the client has given them.
@@ -89,7 +89,7 @@ class Open(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """A session begins. Windows: in transfers."""
+    """A session begins. The windows count transfers."""
 
     remote_channel: int | None
     next_outgoing_id: int
@@ -130,7 +130,7 @@ class Target(NamedTuple):
 
 
 class Attach(NamedTuple):
-    """A link begins. role: of the end that sends this."""
+    """A link begins. role: that of the end that sends this."""
 
     name: str
     handle: int
@@ -149,7 +149,7 @@ class Attach(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """The state of a session, and with a handle that of a link."""
+    """The state of a session, and, with a handle, of a link."""
 
     next_incoming_id: int | None
     incoming_window: int
@@ -181,7 +181,7 @@ class Transfer(NamedTuple):
 
 
 class Disposition(NamedTuple):
-    """The outcome of the deliveries from `first` to `last`. role: of the end that sends this."""
+    """The outcome of the deliveries from `first` to `last`. role: that of the end that sends this."""
 
     role: bool
     first: int
@@ -330,7 +330,7 @@ def read_performative(data: bytes, at: int = 0) -> tuple[Performative, int]:
 
 
 def _described(value: Value) -> Any:
-    """The object of a class above that a value describes. Raises Amqp10Error."""
+    """The object that a described value stands for, of a class above. Raises Amqp10Error."""
     if value.kind != "described":
         raise Amqp10Error(f"a {value.kind} is where a described list is expected")
     descriptor, content = value.value
@@ -390,7 +390,7 @@ def _symbols(cls: type[Any], place: int, item: Value) -> Symbols:
 
 
 def encode_performative(performative: Any) -> bytes:
-    """A performative, or one of the types within one, as bytes."""
+    """A performative, or a type within one, as bytes."""
     code = _CODES[type(performative)]
     kinds = _FIELDS[code][1]
     fields = list(performative)

@@ -1,8 +1,8 @@
-"""Direct reply-to for clients of AMQP 1.0: what a link to a requester gets its replies from.
+"""Direct reply-to for clients of AMQP 1.0: the source of replies of a link to a requester.
 
 As RabbitMQ's rabbit_volatile_queue.erl, it has a name that cannot be guessed, which requests carry
-in `reply-to`, and which is in no table of queues. It keeps nothing: a reply that the link has no
-credit for is dropped. Replies come from clients of any protocol and node (direct_replies.py).
+in `reply-to`, and which is in no table of queues. It keeps no messages: a reply is dropped if the
+link has no credit. Replies come from clients of any protocol and node (direct_replies.py).
 """
 
 from typing import Final, cast
@@ -23,10 +23,10 @@ VOLATILE_QUEUE: Final = QueueKind(
 
 
 class ReplyQueue:
-    """The replies for one link. name: of the link among all that get replies.
+    """The replies for one link. name: the link's name among all that get replies.
 
-    It has what links and sessions use of a `QueueClient`: messages are settled when they are sent,
-    so nothing comes back.
+    It has the part of `QueueClient` that links and sessions use. Messages are sent settled, so none
+    comes back.
     """
 
     kind = VOLATILE_QUEUE
@@ -46,7 +46,7 @@ class ReplyQueue:
 
     @property
     def address(self) -> str:
-        """The address that a request has in `reply-to`."""
+        """The address for the property `reply-to` of a request."""
         return queue_address(self.name)
 
     def deliver_reply(self, message: Message) -> None:

@@ -54,8 +54,8 @@ _Condition = Callable[[MessageFields], Scalar]
 class SourceFilters(NamedTuple):
     """The filters of one link that are in force.
 
-    taken: as the answer to the client names them; None if it has asked for none. arguments: of the
-    consumer. message_filter: None without conditions.
+    taken: the filters for the answer to the client; None if it has asked for none. arguments: the
+    arguments of the consumer. message_filter: None without conditions.
     """
 
     taken: Value | None
@@ -66,7 +66,7 @@ class SourceFilters(NamedTuple):
 def read_filters(
     filters: Value | None, *, is_stream: bool, now_ms: Callable[[], int]
 ) -> SourceFilters:
-    """The filters of a link. is_stream: it reads a stream. now_ms: since 1970."""
+    """The filters of a link. is_stream: it reads a stream. now_ms: milliseconds since 1970."""
     if filters is None or filters.kind != "map":
         return SourceFilters(None, {}, None)
     taken: list[tuple[Value, Value]] = []

@@ -1,1 +1,1 @@
-"""RabbitMQ's stream protocol: frames."""
+"""RabbitMQ's stream protocol: connections, and the commands of their clients."""

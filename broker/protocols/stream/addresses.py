@@ -10,7 +10,7 @@ from leveret.broker.services.client_addresses import host_of
 
 
 def address_of(connection: ServingConnection, node: str) -> Node | None:
-    """The address of a node; None if it has none for this client, or is not known."""
+    """The address of a node; None if it is unknown, or has no listener for this client."""
     if node == connection.services.config.node_name:
         return own_address_for(connection)
     address = connection.services.client_addresses.of_others.get(node)
@@ -22,7 +22,7 @@ def address_of(connection: ServingConnection, node: str) -> Node | None:
 
 
 def own_address_for(connection: ServingConnection) -> Node:
-    """The address of this node. A client knows at least the port that it has connected to."""
+    """The address of this node. At least the port to which the client has connected is known."""
     address = connection.services.client_addresses.own
     host, port = address.host, address.port
     if connection.is_tls:

@@ -49,10 +49,10 @@ TAKEN: Final = (
     STORE_OFFSET, QUERY_OFFSET, UNSUBSCRIBE, CREATE, DELETE, METADATA, CLOSE, HEARTBEAT, ROUTE,
     PARTITIONS, STREAM_STATS, CREATE_SUPER_STREAM, DELETE_SUPER_STREAM, RESOLVE_OFFSET,
 )  # fmt: skip
-"""The commands that clients are told of, in RabbitMQ's order."""
+"""The commands in the answer to exchange_command_versions, in RabbitMQ's order."""
 
 RESPONSE: Final = 0x8000
-"""Set in the key of a response."""
+"""The bit that is set in the key of a response."""
 
 OK: Final = 1
 STREAM_DOES_NOT_EXIST: Final = 2
@@ -93,7 +93,7 @@ ERRORS: Final = {
     PRECONDITION_FAILED: "precondition_failed",
     PUBLISHER_DOES_NOT_EXIST: "publisher_does_not_exist",
 }
-"""The names of the codes that are counted. `NO_OFFSET` is no error."""
+"""The names of the codes that are counted as errors. `NO_OFFSET` is not an error."""
 
 NO_NODE: Final = 65_535
-"""The reference of a leader that is not known."""
+"""The reference of an unknown leader."""

@@ -1,8 +1,8 @@
 """The commands of an open connection that are answered: the action of each, and its response.
 
-A command is refused with a code (`CommandRefused`). Its response has all its fields all the same,
-since clients read them. Publishes, credits and stored offsets are not answered: the connection
-handles them.
+A command is refused with a code (`CommandRefused`). Its response still has all fields, since
+clients read them. Publishes, credits and stored offsets are not answered: the connection handles
+them.
 """
 
 import struct
@@ -48,11 +48,11 @@ class StreamCommands:
 
     @staticmethod
     def has(key: int) -> bool:
-        """Whether a key is that of one of these commands."""
+        """Whether this is the key of one of these commands."""
         return key in _COMMANDS
 
     async def do(self, key: int, fields: tuple[Any, ...]) -> bytes:
-        """Do a command; returns the body of its response. Raises CommandRefused, Fault."""
+        """Carry out a command; returns the body of its response. Raises CommandRefused, Fault."""
         return await _COMMANDS[key](self, *fields)
 
     # Publishers and subscriptions
@@ -142,7 +142,7 @@ class StreamCommands:
         return responses.strings(super_streams.route(self._connection.vhost, name, routing_key))
 
     async def exchange_versions(self, offered: list[tuple[int, int, int]]) -> bytes:
-        """The versions of all commands; deliveries have the highest one that the client takes."""
+        """The versions of all commands. Deliveries get the client's highest version."""
         for key, _, highest in offered:
             if key == codes.DELIVER:
                 self._subscriptions.deliver_version = 2 if highest >= 2 else 1
@@ -151,7 +151,7 @@ class StreamCommands:
         )
 
     async def metadata(self, names: list[str]) -> dict[str, StreamNodes]:
-        """Where streams are. Waits for a moment while one has no leader."""
+        """The leaders and replicas of streams. Waits for up to a second while one has no leader."""
         found = {name: self._nodes_of(name) for name in names}
         for _ in range(LEADER_LOOKS):
             if all(nodes.code != codes.STREAM_NOT_AVAILABLE for nodes in found.values()):

@@ -2,8 +2,8 @@
 
     socket -> Incoming -> Login, Publishers, Subscriptions, Commands -> Output -> socket
 
-The connection itself has the session that declares, and the streams that its client uses; the rest
-is that of all protocols (protocols/socket_connection.py). The parts refer to it weakly.
+The connection itself has the session for declarations, and the streams that its client uses; the
+rest is that of all protocols (protocols/socket_connection.py). The parts refer to it weakly.
 """
 
 import asyncio
@@ -177,7 +177,7 @@ class StreamConnection(SocketConnection, asyncio.BaseProtocol):
         self.send(responses.HEARTBEAT)
 
     def output_failed(self, error: Exception) -> None:
-        """What is sent cannot be read, or the socket is closed."""
+        """The data to send cannot be read, or the socket is closed."""
         if isinstance(error, StoreError):
             self.ending.give_up(str(error))
         self.abort()
@@ -207,8 +207,8 @@ class StreamConnection(SocketConnection, asyncio.BaseProtocol):
     def force_close(self, explanation: str) -> None:
         """Close the connection at an operator's request, or because the broker stops.
 
-        As in RabbitMQ, only the socket is closed: some clients take a close frame as the program's
-        own fault, and do not connect again.
+        As in RabbitMQ, only the socket is closed: some clients take a close frame for a mistake of
+        their program, and do not reconnect.
         """
         if self.is_open:
             logger.error("closing connection %s: %s", self.name, explanation)

@@ -1,4 +1,4 @@
-"""Creates and deletes streams and super streams for a client.
+"""Creates and deletes streams and super streams for clients.
 
 The checks and declarations are those of queues, exchanges and bindings of AMQP 0-9-1, with the
 codes of this protocol. A super stream is created as a whole: if a part fails, the other parts

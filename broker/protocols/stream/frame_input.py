@@ -24,8 +24,9 @@ class FrameTooLarge(Exception):
 class FrameInput:
     """The bytes of one client that are not handled yet.
 
-    frame_bytes_max: the largest frame, without the four bytes of its size. waiting_bytes: what was
-    added and not taken. data, begin, end: the frame that was taken is `data[begin:end]`.
+    frame_bytes_max: the largest frame, without the four bytes of its size. waiting_bytes: the
+    number of bytes that were added and not taken. data, begin, end: the frame that was taken is
+    `data[begin:end]`.
     """
 
     __slots__ = (

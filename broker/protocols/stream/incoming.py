@@ -70,7 +70,7 @@ class Incoming(HeldInput):
         return self._operation is not None or self.publishers.is_full
 
     def limit(self, frame_bytes_max: int) -> None:
-        """The largest frame from now on."""
+        """Set the largest frame from now on."""
         self._frames.frame_bytes_max = frame_bytes_max
 
     def release(self) -> None:

@@ -66,7 +66,7 @@ class LoginConnection(ClientConnection, Protocol):
         """The handshake is complete. Returns what the client is told."""
 
     def renew(self, user: Identity) -> None:
-        """The user has another secret."""
+        """The user has a new secret."""
 
 
 class Login:

@@ -30,8 +30,9 @@ _BATCH_BYTES: Final = 11
 class PublishedEntries:
     """The entries of a publish. ids: the publishing ids, in the form of a confirm.
 
-    filter_values: of each entry; none with version 1. entries: each in the form of a chunk.
-    message_count: of all entries. are_increasing: whether each id is above the one before it.
+    filter_values: one for each entry; empty with version 1. entries: the entries in the form of a
+    chunk. message_count: the messages of all entries. are_increasing: each id is above the previous
+    one.
     """
 
     __slots__ = ("are_increasing", "entries", "filter_values", "ids", "message_count")
@@ -49,7 +50,7 @@ class PublishedEntries:
         return numbers_of(self.ids)
 
     def put_in_order(self) -> bytes:
-        """Leave out the entries whose id is not above all before; returns these ids."""
+        """Leave out entries whose id is not above all earlier ones; returns their ids."""
         last = -1
         kept: list[int] = []
         left_out: list[int] = []
@@ -69,7 +70,7 @@ class PublishedEntries:
         return struct.pack(f">{len(left_out)}Q", *left_out)
 
     def parts(self, entries_max: int) -> Iterator["PublishedEntries"]:
-        """The same in parts. entries_max: of a part."""
+        """The same in parts of up to `entries_max` entries."""
         for begin in range(0, len(self.entries), entries_max):
             end = begin + entries_max
             part = PublishedEntries()
@@ -81,7 +82,7 @@ class PublishedEntries:
 
 
 def read_published(data: bytes, at: int, end: int, count: int, version: int) -> PublishedEntries:
-    """The entries of a publish, which are a part of some bytes. Raises FrameError."""
+    """The entries of a publish, in a part of `data`. Raises FrameError."""
     published = PublishedEntries()
     try:
         read = _read(published, data, at, end, count, version == WITH_FILTERS)
@@ -95,7 +96,7 @@ def read_published(data: bytes, at: int, end: int, count: int, version: int) -> 
 def _read(
     published: PublishedEntries, data: bytes, at: i64, end: i64, count: int, has_filters: bool
 ) -> i64:
-    """Read the entries; returns where they end, if not before. Raises IndexError, struct.error."""
+    """Read the entries; returns the position after them. Raises IndexError, struct.error."""
     ids, entries = BytesWriter(), published.entries
     more_messages: i64 = 0
     last: i64 = -1

@@ -40,7 +40,7 @@ ENTRIES_MAX: Final = 65_535
 """Entries in one call to a stream."""
 UNCONFIRMED_BYTES_MAX: Final = 32 * 1024 * 1024
 FRAME_WORK: Final = 8
-"""The work of a publish in addition to that of each entry (broker/runtime/turns.py)."""
+"""The work of a publish besides that of its entries (broker/runtime/turns.py)."""
 
 
 class StreamPublisher:
@@ -120,7 +120,7 @@ class Publishers:
             self.delete(number)
         self._due = []
         if self.is_full:
-            # Confirms that come later find nothing that waits for them.
+            # No input waits for confirms that come later.
             self.is_full = False
             self._connection.go_on()
 
@@ -141,7 +141,7 @@ class Publishers:
     # Publishing
 
     def publish(self, data: bytes, begin: int, end: int) -> None:
-        """Publish the entries of the frame that is a part of some bytes. Raises FrameError."""
+        """Publish the entries of the frame in a part of `data`. Raises FrameError."""
         body = begin + BODY
         if body > end:
             raise FrameError("a publish ends before its entries")
@@ -188,7 +188,7 @@ class Publishers:
         left_out: bytes,
         frame_bytes: int,
     ) -> None:
-        """Append entries to the stream. left_out: ids that are confirmed with them."""
+        """Append entries to the stream. left_out: ids that are confirmed together with them."""
         values = published.filter_values
         entries = StreamEntries(
             publisher.reference, published.numbers if publisher.reference else (),
@@ -200,7 +200,7 @@ class Publishers:
     def _confirmed(
         self, publisher: StreamPublisher, ids: bytes, frame_bytes: int, is_stored: bool
     ) -> None:
-        """Entries of a publisher are safe, or lost with their stream."""
+        """Entries of a publisher are stored, or lost with their stream."""
         count = len(ids) // ID_BYTES
         self.unconfirmed -= count
         self._unconfirmed_bytes -= frame_bytes

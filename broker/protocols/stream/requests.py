@@ -25,7 +25,7 @@ from leveret.broker.queues.contract.offset_specification import (
 HEAD_BYTES: Final = 4
 """The key and the version of a command."""
 ITEMS_MAX: Final = 100_000
-"""A list with more items is refused before any is read."""
+"""A list that claims more items is refused before any item is read."""
 
 Properties = dict[str, str]
 
@@ -35,9 +35,10 @@ class FrameError(ValueError):
 
 
 class ClientRequest(NamedTuple):
-    """A command of a client. key: see codes.py. version: of its form.
+    """A command of a client. key: one of codes.py. version: the version of the command.
 
-    correlation: of its response; None if it has none. fields: the others, in their order.
+    correlation: the id that the response repeats; None if there is no response. fields: the other
+    fields, in order.
     """
 
     key: int
@@ -68,7 +69,7 @@ class Fields:
         return number
 
     def octets(self, size: int) -> bytes:
-        """Bytes of a fixed number."""
+        """A fixed number of bytes."""
         data = self._data[self._at : self._at + size]
         if len(data) < size:
             raise FrameError("a command ends in the middle of a field")
@@ -83,7 +84,7 @@ class Fields:
         return self.octets(size).decode("utf-8", "surrogateescape")
 
     def data(self) -> bytes:
-        """Bytes; none if they are null or missing."""
+        """Bytes; empty if they are null or missing."""
         size = -1 if self.is_at_end else self.number(INT)
         return self.octets(size) if size >= 0 else b""
 
@@ -95,11 +96,11 @@ class Fields:
         return [read() for _ in range(count)]
 
     def properties(self) -> Properties:
-        """Pairs of texts; none if they are missing."""
+        """Pairs of texts; empty if they are missing."""
         return {} if self.is_at_end else dict(self.list_of(lambda: (self.string(), self.string())))
 
     def offset(self) -> OffsetSpecification | None:
-        """Where a reader begins; None if it leaves that to the broker."""
+        """The start of a reader; None if the broker may choose it."""
         kind = self.number(USHORT)
         if kind == _BY_OFFSET:
             return OffsetSpecification(OFFSET, self.number(ULONG))

@@ -13,7 +13,7 @@ Node = tuple[str, int]
 
 
 class StreamNodes(NamedTuple):
-    """Where a stream is, for clients. code: see codes.py. leader: None if unknown."""
+    """The nodes of a stream, for clients. code: one of codes.py. leader: None if unknown."""
 
     code: int
     leader: Node | None = None
@@ -44,19 +44,19 @@ def close(correlation: int, code: int, reason: str) -> bytes:
 
 
 def publish_confirm(publisher: int, ids: bytes) -> bytes:
-    """Publishes that are safe. ids: 8 bytes each."""
+    """Confirm publishes. ids: 8 bytes each."""
     return frame(codes.PUBLISH_CONFIRM, _PUBLISHER.pack(publisher, len(ids) // ID_BYTES) + ids)
 
 
 def publish_error(publisher: int, code: int, ids: Iterable[int]) -> bytes:
-    """Publishes that were not taken."""
+    """Publishes were refused."""
     errors = [_ID_AND_CODE.pack(one, code) for one in ids]
     body = _PUBLISHER.pack(publisher, len(errors)) + b"".join(errors)
     return frame(codes.PUBLISH_ERROR, body)
 
 
 def metadata_update(code: int, stream: str) -> bytes:
-    """A stream has changed: publishers and subscriptions of it are gone."""
+    """A stream has changed: its publishers and subscriptions have ended."""
     return frame(codes.METADATA_UPDATE, _USHORT.pack(code) + string(stream))
 
 
@@ -75,7 +75,7 @@ def deliver_head(subscription: int, chunk_bytes: int, committed: int | None) -> 
 
 
 def credit_error(code: int, subscription: int) -> bytes:
-    """The response to a credit, which has no correlation id, and comes only for an error."""
+    """The response to a credit, which reports an error and has no correlation id."""
     return frame(codes.CREDIT | codes.RESPONSE, _CREDIT.pack(code, subscription))
 
 
@@ -101,7 +101,7 @@ def number(value: int) -> bytes:
 
 
 def metadata(streams: Mapping[str, StreamNodes]) -> bytes:
-    """Where streams are. The response has no code of its own."""
+    """The nodes of streams. The response has no code of its own."""
     nodes: dict[Node, int] = {}
     for where in streams.values():
         for node in (*([where.leader] if where.leader else []), *where.replicas):

@@ -90,7 +90,7 @@ class ServingConnection(Protocol):
         """Call `Publishers.send_confirms` at the end of the round."""
 
     def go_on(self) -> None:
-        """Input that had to wait for confirms may be handled."""
+        """Handle input that has waited for confirms."""
 
     def fail(self, code: int, reason: str) -> None:
         """Close the connection with a code."""

@@ -17,7 +17,7 @@ from leveret.storage.disk.disk import StoreError
 from leveret.storage.disk.file_parts import FilePart
 
 SENT_AT_ONCE: Final = 1024 * 1024
-"""Then other connections have their turn."""
+"""The bytes to send before other connections have their turn."""
 
 
 class SocketSender:

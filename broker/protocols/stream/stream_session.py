@@ -1,4 +1,4 @@
-"""The session by which a client of the stream protocol declares streams and super streams."""
+"""The session of a client of the stream protocol, for declarations of streams and super streams."""
 
 from leveret.broker.sessions.session import Session
 from leveret.storage.messages.message import Message

@@ -39,15 +39,15 @@ from leveret.storage.stream_log.stored_chunks import StoredChunk
 CREDIT_MAX: Final = 1 << 31
 CHUNKS_AT_ONCE: Final = 64
 BYTES_AT_ONCE: Final = 256 * 1024
-"""The chunks of one subscription in a row, before the next one has its turn."""
+"""The chunks of one subscription before the next subscription has its turn."""
 CHUNK_WORK: Final = 20
 """The work of a chunk (broker/runtime/turns.py)."""
 UPDATE_TIMEOUT_MS: Final = 60_000
-"""How long a client may take to answer that a consumer begins or stops."""
+"""The time limit for a client's answer that a consumer begins or stops."""
 NAME: Final = "name"
 NAME_BYTES_MAX: Final = 255
 _TRACED = Struct(">4xIq8xQ")
-"""What traces show of a chunk's head: the number of messages, its time, and the first offset."""
+"""The fields of a chunk's head in traces: the number of messages, the time, the first offset."""
 
 logger = logging.getLogger("leveret.connection")
 
@@ -55,9 +55,10 @@ logger = logging.getLogger("leveret.connection")
 class Subscription:
     """One subscription.
 
-    credit: of chunks. start: where it begins. group: the name of its group of single active
-    consumers; None if it is in none. is_active: it may have a reader. may_have_chunks: its reader
-    has not said that there are none. consumed: messages that were sent. properties: the client's.
+    credit: how many chunks may be sent. start: where it begins. group: the name of its group of
+    single active consumers; None without one. is_active: it may have a reader. may_have_chunks: the
+    reader has not reported that it has none. consumed: the number of messages that were sent.
+    properties: those that the client gave.
     """
 
     __slots__ = (
@@ -96,7 +97,7 @@ class Subscription:
 
     @property
     def filter_values(self) -> tuple[bytes, ...]:
-        """The filter values that it wants; none for all messages."""
+        """The filter values that it wants; empty for all messages."""
         return tuple(
             value.encode("utf-8", "surrogateescape")
             for name, value in self.properties.items()
@@ -109,7 +110,7 @@ class Subscription:
         return self.properties.get("match-unfiltered") == "true"
 
     def lag_ms(self, wall_ms: int) -> int | None:
-        """How old the last message that it got is, if there are others. wall_ms: the time."""
+        """The age of the last message that it got, if more follow. wall_ms: the time now."""
         reader = self.reader
         if reader is None:
             return None
@@ -129,7 +130,7 @@ class Subscription:
         self._subscriptions.reader_failed(self, error)
 
     def update(self, is_active: bool) -> None:
-        """The group makes it active, or has it stop."""
+        """The group activates it, or stops it."""
         self._subscriptions.update(self, is_active)
 
     def stop_reading(self) -> None:
@@ -144,7 +145,7 @@ class Subscription:
 class Subscriptions(Actor):
     """The subscriptions of one connection, by their numbers.
 
-    deliver_version: the version of deliveries that the client takes.
+    deliver_version: the version of deliveries that the client accepts.
     """
 
     def __init__(self, connection: ServingConnection) -> None:
@@ -293,7 +294,7 @@ class Subscriptions(Actor):
             self._turns.wake(self)
 
     def go_on(self) -> None:
-        """Deliver to all that can go on: the output is no longer congested."""
+        """Deliver to all subscriptions that can go on: the output is no longer congested."""
         if self._ready:
             self._turns.wake(self)
 
@@ -366,7 +367,7 @@ class Subscriptions(Actor):
     # Single active consumers
 
     def update(self, one: Subscription, is_active: bool) -> None:
-        """Ask the client to begin with a subscription, or to end it."""
+        """Ask the client to start or to stop a subscription."""
         one.is_active = is_active
         if not is_active:
             one.stop_reading()

@@ -19,7 +19,7 @@ NO_ORDER = 2**63
 
 
 def partitions(vhost: VirtualHost, name: str) -> list[str]:
-    """The names of the partitions, in their order. Raises CommandRefused."""
+    """The names of the partitions, in order. Raises CommandRefused."""
     found = sorted(_bindings(find_super_stream(vhost, name)), key=_order)
     return list(dict.fromkeys(binding.destination.name for binding in found))
 
