@@ -1,1 +1,1 @@
-"""Plugins: what they are, which ones there are, and which of them a node has enabled."""
+"""Plugins: their interface, those that are installed, and those that a node has enabled."""

@@ -1,4 +1,5 @@
-"""What packages and plugins contribute: objects, or the places of objects, which are imported late.
+"""What packages and plugins contribute: objects, or their places, which are imported when they are
+used.
 
 Commands import this module, so it imports little.
 """
@@ -11,7 +12,7 @@ GROUP: Final = "leveret.plugins"
 
 
 def loaded(contribution: Any) -> Any:
-    """The object of a contribution, which may be its place as text: `module:name`, or a module.
+    """The object of a contribution, which may be given as a text: `module:name`, or a module.
 
     Raises what its module raises.
     """

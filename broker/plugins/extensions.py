@@ -6,8 +6,8 @@ A package lists its extensions in its entry points, in the group of the kind
     [project.entry-points."leveret.exchange_types"]
     x-first-word = "my_package.first_word:FirstWord"
 
-Such an extension is there as soon as its package is installed. A plugin that a node enables adds
-its own with `contribute`, to all tables of the group, until it is stopped.
+Such an extension is available as soon as its package is installed. A plugin that a node enables
+adds its own with `contribute`, to all tables of the group, until it is stopped.
 
 Finding entry points reads the metadata of all installed packages, which takes 5 to 30 ms. So it is
 done only once, when all names are listed or a name is looked up that Leveret does not define.
@@ -25,7 +25,7 @@ from leveret.broker.plugins.contributions import GROUP, loaded
 T = TypeVar("T")
 
 Owned = tuple[str, Any]
-"""What a plugin has contributed, with the plugin's name."""
+"""A contribution of a plugin, with the plugin's name."""
 
 _contributed: dict[str, dict[str, list[Owned]]] = defaultdict(dict)
 """By group and name. The list has one entry for each node of the process that has the plugin."""

@@ -47,7 +47,7 @@ def usable(name: str) -> Plugin:
 
 
 def with_required(names: Iterable[str]) -> list[str]:
-    """The names, each after those that it requires. One that is not installed stays in the list."""
+    """The names, each after those that it requires. Names that are not installed stay."""
     ordered: dict[str, None] = {}
     beginning: set[str] = set()
 
@@ -67,5 +67,5 @@ def with_required(names: Iterable[str]) -> list[str]:
 
 
 def requiring(name: str, among: Iterable[str]) -> set[str]:
-    """The plugins, of those given, that do not work without one: itself, and what requires it."""
+    """The plugins, of those given, that need a plugin: itself, and those that require it."""
     return {one for one in among if name in with_required([one])}

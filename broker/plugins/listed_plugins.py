@@ -25,17 +25,17 @@ class ChangedList(NamedTuple):
 
     @property
     def enabled(self) -> list[str]:
-        """Those that were not enabled before, with those that they require."""
+        """The plugins that were not enabled before, with those that they require."""
         return sorted({*with_required(self.after)} - {*with_required(self.before)})
 
     @property
     def disabled(self) -> list[str]:
-        """Those that are no longer enabled, with those that only they required."""
+        """The plugins that are no longer enabled, with those that only they required."""
         return sorted({*with_required(self.before)} - {*with_required(self.after)})
 
 
 def changed(before: Sequence[str], act: Act, names: Iterable[str]) -> ChangedList:
-    """The list after an act. What requires a plugin that is disabled is disabled, too."""
+    """The list after an act. Plugins that require a disabled plugin are disabled, too."""
     names = list(names)
     match act:
         case "enable":

@@ -27,7 +27,7 @@ from typing import Any, Final, Protocol
 INTERFACE: Final = 1
 
 Contributions = Mapping[str, Any]
-"""What a plugin adds, by name: objects, or `module:name` for an object in a module."""
+"""The contributions of a plugin, by name: objects, or `module:name` for an object in a module."""
 NONE: Final[Contributions] = MappingProxyType({})
 
 
@@ -105,7 +105,7 @@ class Plugin:
 
 
 def facts_of(name: str, plugin: Any) -> dict[str, Any]:
-    """What lists of plugins show. plugin: a `Plugin`, or what a package has in place of one."""
+    """A plugin as lists show it. plugin: a `Plugin`, or another object in its place."""
     is_plugin = isinstance(plugin, Plugin)
     return {
         "name": name, "version": plugin.version if is_plugin else "",

@@ -35,9 +35,9 @@ from leveret.storage.retained.retained_transaction import Change, Limits, Outcom
 from leveret.storage.retained.topic_keys import TopicFilter, key_of, topic_of
 
 FIND_WORK: Final = 10
-"""The units of work (broker/runtime/turns.py) for one message that a search has found."""
+"""The work of a message that a search has found (broker/runtime/turns.py)."""
 BEHIND_BYTES: Final = 8 * 1024 * 1024
-"""Publishers without an answer should wait while more than this waits to be written."""
+"""The bytes that wait to be written above which publishers wait for their answers."""
 ROW_BYTES: Final = 500
 """The approximate memory of a change that waits, without its payload."""
 FORGET_AFTER_MS: Final = 7 * 24 * 3600 * 1000
@@ -86,9 +86,9 @@ class Waiting:
 class RetainedMessages:
     """The retained messages of all virtual hosts.
 
-    finds_wildcards: filters with wildcards find messages, too; RabbitMQ answers only exact topics.
-    limits: for each virtual host. copies: on other nodes; None without a cluster. make_work: opens
-    the file. call_soon: schedules a call for the end of the round.
+    finds_wildcards: filters with wildcards find messages, too; RabbitMQ finds only exact topics.
+    limits: those of each virtual host. copies: the copies on other nodes; None without a cluster.
+    make_work: opens the file. call_soon: schedules a call for the end of the round.
     """
 
     def __init__(self, clock: Clock, node: str = "", *, finds_wildcards: bool = False) -> None:
@@ -164,7 +164,7 @@ class RetainedMessages:
     def put(self, vhost: str, topic: str, message: RetainedMessage) -> Answer[None]:
         """Retain a message in place of the topic's last one; `find` finds it at once.
 
-        The answer is given when it survives a power cut, on this node and all that are linked. It
+        The answer is given when it survives a power cut, on this node and on all linked nodes. It
         is refused with RetainedLimitReached, or with RetainedFileError if the disk fails.
         """
         assert topic, "the empty topic stands for all topics"
@@ -208,7 +208,7 @@ class RetainedMessages:
         return answer
 
     def _submit(self) -> None:
-        """Have the changes that wait written, as one transaction."""
+        """Write the waiting changes as one transaction."""
         self._is_scheduled = False
         waiting, self._waiting = self._waiting, Waiting()
         if not waiting.changes:
@@ -284,7 +284,7 @@ class RetainedMessages:
             yield from self.find_all(vhost, topic_filter, found)
 
     def find_all(self, vhost: str, topic_filter: str, found: Found) -> Iterator[int | Answer[Any]]:
-        """The same, with wildcards whatever the setting is."""
+        """The same, with wildcards even if the setting forbids them."""
         wanted = TopicFilter(topic_filter)
         start: bytes | None = wanted.start
         while start is not None:
@@ -322,7 +322,7 @@ class RetainedMessages:
         return self._job(lambda file: file.versions(bucket))
 
     def rows_but(self, bucket: int, known: list[RetainedVersion], after: int) -> Answer[RowsPage]:
-        """The next rows of a bucket without those of known versions, as in retained_file.py."""
+        """The next rows of a bucket, without those of known versions (retained_file.py)."""
         return self._job(lambda file: file.rows_but(bucket, known, after))
 
     def _job(self, job: Callable[[RetainedFile], Result]) -> Answer[Result]:
@@ -352,7 +352,7 @@ class RetainedMessages:
         return int(self._clock.wall_time_s() * 1000)
 
     def _note_due(self, due_ms: int) -> None:
-        """A row is stored that has to be looked at by this time; 0 for never."""
+        """A row is stored that expires, or is to be forgotten, at this time; 0 for never."""
         if due_ms and due_ms < self._due_ms and not self._is_closed:
             self._due_ms = due_ms
             if self._timer is not None:

@@ -1,4 +1,4 @@
-"""Where the file of retained messages is read and written: in a thread, or at once in memory."""
+"""Runs the jobs that read and write retained messages: in a thread, or at once in memory."""
 
 import asyncio
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class WorkInThread:
         self._worker = Worker(loop, "leveret-retained")
 
     def submit(self, job: Callable[[RetainedFile], Result], done: Done[Result]) -> None:
-        """Have the thread run a job."""
+        """Run a job in the thread."""
         self._worker.submit(lambda: job(self.file), done)
 
     def close(self) -> None:

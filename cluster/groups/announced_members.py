@@ -1,7 +1,7 @@
 """Members that their nodes have announced to the leader: they know no leader.
 
-A member may have missed messages from before its node knew it, or its own removal. A member that
-was removed may be on a node that has another name since, which no other node knows.
+A member may have missed messages from before its node knew it, or its own removal. A removed member
+may be on a node that was renamed since, which no other node knows.
 """
 
 from leveret.cluster.groups.group_member import GroupMember
@@ -16,9 +16,9 @@ def is_to_be_removed(member: GroupMember, other: str) -> bool:
 
 
 def announced(member: GroupMember, name: str, now_ms: int, *, is_there: bool) -> Removed | None:
-    """Link another member, if this one leads. Returns what to tell it if it was removed.
+    """Link another member, if this one leads. Returns the item to send it if it was removed.
 
-    is_there: the node that has announced it is the one where it should be.
+    is_there: it is announced by the node where it should be.
     """
     leading, state = member.raft.leading, member.raft.state
     if leading is None:

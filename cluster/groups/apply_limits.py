@@ -1,4 +1,4 @@
-"""How much the members of a node apply in one turn of the event loop, all of them together.
+"""Limits how much all members of a node apply in one turn of the event loop.
 
 Members apply entries from memory soon after they are committed. After a start, or an absence, very
 many members may have very many entries to apply, and have to read them.
@@ -11,7 +11,7 @@ from collections import deque
 from typing import Final, Protocol
 
 APPLY_BYTES, APPLY_ENTRIES = 1024 * 1024, 2_000
-"""How much is read together, and applied in one turn beside what was read before: 10,000 different
+"""The bytes that are read together, and applied in one turn beside earlier reads: 10,000 different
 messages take 10 ms, 2,000 entries as long.
 """
 ENTRY_BYTES = APPLY_BYTES // APPLY_ENTRIES
@@ -27,7 +27,7 @@ class WaitingMember(Protocol):
 
 
 class ApplyLimits:
-    """The rest of the limits. reads: how many may begin. is_reached: in this turn."""
+    """The rest of the limits. reads: how many may begin. is_reached: the turn's is used up."""
 
     def __init__(self) -> None:
         self.reads = READS_MAX

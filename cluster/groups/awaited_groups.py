@@ -1,7 +1,7 @@
 """Groups that have no member here yet, and the nodes that have asked for their leaders.
 
-A node asks each node that is to have a member, and that one may be created later. It tells those
-that asked then, as soon as it leads.
+A node asks each node that is to have a member, and that one may be created later. As soon as it
+leads, it tells the nodes that have asked.
 """
 
 AWAITED_MAX = 20_000
@@ -22,7 +22,7 @@ class AwaitedGroups:
             del self.nodes[next(iter(self.nodes))]
 
     def take(self, group: int) -> set[str]:
-        """The nodes that have asked for a group, which has a member from now on."""
+        """Remove a group, which has a member now; returns the nodes that have asked for it."""
         return self.nodes.pop(group, set())
 
     def link_down(self, node: str) -> None:

@@ -13,11 +13,11 @@ from typing import Final, Protocol
 BYTES_A_MS: Final = 80 * 1024
 """80 MB a second: a million messages of 1 KB in 15 seconds."""
 FASTER_THAN_APPENDS: Final = 2
-"""The least number of bytes that may be sent for each byte that is appended meanwhile."""
+"""The minimum number of bytes that may be sent for each byte that is appended meanwhile."""
 MEASURED_MS: Final = 1000
 """The limit depends on the appends in the last interval of this length."""
 LATE_MS: Final = 20
-"""At most this much is made up for if a timer rings late."""
+"""The longest delay of a timer that is made up for."""
 
 
 class PaceTimes(Protocol):
@@ -31,9 +31,10 @@ class PaceTimes(Protocol):
 
 
 class CatchUpPace:
-    """The pace of all groups of a node. appended_bytes: to the logs of all of its members so far.
+    """The pace of all groups of a node. appended_bytes: the bytes appended to the logs of all
+    members so far.
 
-    `may_send` is asked before each piece, and `sent` is told its size.
+    Before each piece `may_send` is called, and after it `sent` with its size.
     """
 
     def __init__(self, times: PaceTimes, appended_bytes: Callable[[], int]) -> None:

@@ -28,7 +28,7 @@ class ReadsHost(Protocol):
 
 
 class CatchUpReads:
-    """The reads of one group. are_waiting: for a link that is congested."""
+    """The reads of one group. are_waiting: they wait for a congested link."""
 
     __slots__ = ("_done", "_group", "_host", "_lost", "_raft", "_waiting")
 
@@ -64,7 +64,7 @@ class CatchUpReads:
             reading.when_done(lambda: self.read(read))
             return
         except KeyError:
-            return  # They have been truncated or discarded since.
+            return  # The entries were truncated or discarded since.
         except StoreError as error:
             self._lost(error)
             return

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from leveret.cluster.groups.group_frames import GroupQuestion
 
 Reply = Callable[[str, GroupQuestion, bool], object]
-"""Answers a question of a node; nothing is said if the flag is false."""
+"""Answers a question of a node; does not answer if the flag is false."""
 
 
 class _Waiting(NamedTuple):
@@ -57,7 +57,7 @@ class CurrentAnswers:
             self._reply_to(waiting.popleft().questions, True)  # CUA1
 
     def refuse(self) -> None:
-        """The member serves no longer."""
+        """The member no longer serves clients."""
         questions, self._new = self._new, []
         while self._waiting:
             questions = self._waiting.popleft().questions + questions

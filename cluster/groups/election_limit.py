@@ -27,7 +27,7 @@ class ElectionLimit:
         self._waiting: deque[GroupMember] = deque()
 
     def may_stand(self, member: GroupMember) -> bool:
-        """Whether a member may start an election now; else its `wake` is called when it may."""
+        """Whether a member may start an election now. If not, its `wake` is called when it may."""
         now_ms = self._times.now_ms()
         if self._has_room(now_ms):
             self._standing[member] = now_ms

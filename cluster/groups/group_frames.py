@@ -56,7 +56,7 @@ class LeadsNoMore(GroupItem, frozen=True, tag=3):
 
 
 class Attach(GroupItem, frozen=True, tag=4):
-    """Starts a session of a client. received: by consumer, the number of the last delivery."""
+    """Starts a session of a client. received: the number of the last delivery, by consumer."""
 
     session: Number
     sender: Number
@@ -65,7 +65,7 @@ class Attach(GroupItem, frozen=True, tag=4):
 
 
 class ClientCommands(GroupItem, frozen=True, tag=5):
-    """Commands of a client, in their order."""
+    """Commands of a client, in order."""
 
     session: Number
     commands: list[bytes]
@@ -141,7 +141,7 @@ class AllSent(GroupItem, frozen=True, tag=14):
 
 
 class Taken(GroupItem, frozen=True, tag=15):
-    """How many bytes of the snapshot the receiver has so far, on disk or in memory."""
+    """The number of bytes of the snapshot that the receiver has so far, on disk or in memory."""
 
     transfer: Number
     octets: Number

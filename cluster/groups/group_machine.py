@@ -26,7 +26,7 @@ class GroupMachine(Protocol):
     def accepted(self, commands: list[bytes]) -> list[bytes]:
         """The commands of a client on another node that may be proposed.
 
-        A client is told by an effect of those that are refused. Raises ValueError if the bytes are
+        An effect tells the client of refused ones. Raises ValueError if the bytes are
         no commands.
         """
 
@@ -49,7 +49,7 @@ class GroupMachine(Protocol):
         """Runs of the entries that the state refers to: the first and the last one of each."""
 
     def tick_at_ms(self) -> int:
-        """When the leader has to propose a tick; 0 if time changes nothing."""
+        """The time when the leader has to propose a tick; 0 if time changes nothing."""
 
     def tick(self, wall_ms: int) -> bytes:
         """The entry of a tick."""

@@ -146,10 +146,10 @@ class GroupMember:
         self.watchers: set[str] = set()
         """The nodes that want to know when this member leads."""
         self.commit_s = 0.0
-        """How long the last measured entry took, while this member led, until it was committed."""
+        """The time from proposing to committing the last measured entry, while this member led."""
         self.times_served = 0
-        """How often it has started to serve clients. Entries applied at other times have no
-        effects.
+        """The number of times it has started to serve clients. Entries applied at other times have
+        no effects.
         """
         self.sessions = Sessions(self, host.kind)
         self._host = host
@@ -179,7 +179,7 @@ class GroupMember:
         self._host.mark(self)
 
     def end_turn(self) -> int:
-        """Do what is due. Returns the number of the last write, 0 if there was none."""
+        """Carry out the work that is due. Returns the number of the last write; 0 without one."""
         if self.damage:
             return 0
         before = self._writes
@@ -316,7 +316,7 @@ class GroupMember:
             own = [effect for sender, effect in effects if sender == FOR_THE_LEADER]
             if own:
                 self._host.lead_effects(self, own)
-        if self._is_serving:  # Else the queue has expired, and the member was removed.
+        if self._is_serving:  # Otherwise the queue has expired, and the member was removed.
             self.plan_tick()
 
     def installed(self, machine: GroupMachine, index: int) -> None:
@@ -442,7 +442,7 @@ class GroupMember:
         """End: the node no longer has this member."""
         self.stop_serving()
         self.damage = "it was removed"
-        # They refer to this member, which is to be freed without a collection of garbage.
+        # They refer to this member: without them it is freed without a garbage collection.
         del self._current, self._reads, self.sessions
 
     def watch(self, node: str) -> None:
@@ -487,11 +487,11 @@ class GroupMember:
             self._timed_s = self._host.wall_time_s()
 
     def plan_tick(self) -> None:
-        """Have the leader tick when its machine asks for it."""
+        """Plan the leader's tick for the time that its machine asks for."""
         self._tick.plan(self.machine.tick_at_ms(), self.wake)
 
     def wake(self, now_ms: int) -> None:
-        """Called at a time that was asked for."""
+        """The time that the member has asked for has come."""
         if self.damage or (self.raft.is_to_stand(now_ms) and not self._host.may_stand(self)):
             return
         try:
@@ -568,7 +568,7 @@ class GroupMember:
 
     @property
     def is_catching_up(self) -> bool:
-        """Whether it is new, and may lack most of what the others have."""
+        """Whether it is new, and may lack most of the entries of the others."""
         configuration = self.raft.state.log.configuration
         return self.me not in configuration.voters + configuration.non_voters
 

@@ -9,7 +9,7 @@ from leveret.storage.group_log.rounds import Rounds, SnapshotSource
 class GroupStorage(Protocol):
     """The entries and snapshots of all groups (group_store.py, memory_groups.py).
 
-    rounds: from `begin` on.
+    rounds: available after `begin`.
     """
 
     log: GroupLog

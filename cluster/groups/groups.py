@@ -70,7 +70,8 @@ from leveret.storage.group_log.group_state import GroupState
 from leveret.storage.group_log.rounds import Rounds
 
 MEMBERS_A_TURN = 200
-"""How many members end their turn in one turn of the loop. This takes some milliseconds."""
+"""The number of members that end their turn in one turn of the loop, which takes some
+milliseconds."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -80,7 +81,7 @@ def _drop(node: str, item: GroupItem) -> None:
 
 
 class Groups:
-    """The groups of a node. members: by group. node: the name of this node.
+    """The groups of a node. members: the members by group. node: the name of this node.
 
     changed: called with a member whose leader, configuration or damage has changed. removed: called
     with a member that was removed from its group. leads: called with effects for the leader's node.

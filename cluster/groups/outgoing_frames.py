@@ -1,4 +1,5 @@
-"""What a node's groups send to other nodes: gathered in a turn, and one frame for each node.
+"""The frames of a node's groups to other nodes: items are gathered in a turn, and sent as one frame
+to each node.
 
 A frame is sent before the end of the turn when it has FRAME_BYTES.
 """
@@ -19,9 +20,7 @@ class OutgoingFrames:
     def __init__(
         self, service: int, later: Callable[[], object], sent: Callable[[str], object]
     ) -> None:
-        """later: called to have `flush` called at the end of the turn. sent: called with the node
-        of each frame.
-        """
+        """later: has `flush` called at the end of the turn. sent: called with each frame's node."""
         self.peers: dict[str, Peer] = {}
         self._service = service
         self._later = later

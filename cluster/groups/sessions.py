@@ -40,7 +40,7 @@ class SessionHost(Protocol):
 
 
 class GroupSession:
-    """The session of one client. sender: of its commands. number: chosen by the client.
+    """The session of one client. sender: the sender of its commands. number: chosen by the client.
 
     read: the entries of the first effect that were already read.
     """

@@ -19,9 +19,9 @@ from leveret.cluster.raft.configuration import Configuration, MemberKind
 class WantedMembers(NamedTuple):
     """The names of the members that a group should have.
 
-    next_number: of the next new member; a member with this number, or a higher one, is newer than
-    this object. forced_from: a recovery has removed the members with lower numbers that are not
-    named.
+    next_number: the number of the next new member; a member with this number, or a higher one, is
+    newer than this object. forced_from: a recovery has removed the members with lower numbers that
+    are not named.
     """
 
     voters: tuple[str, ...]

@@ -18,31 +18,31 @@ import msgspec
 from leveret.storage.retained.retained_rows import BUCKETS, RetainedRow
 
 ROWS_BYTES: Final = 256 * 1024
-"""A frame has rows of about this size, at least one."""
+"""The size of the rows of a frame, about; a frame has at least one row."""
 Version = tuple[int, str]
 
 
 class Rows(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """number: for the answer."""
+    """number: repeated in the answer."""
 
     number: int
     rows: list[RetainedRow]
 
 
 class Stored(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """number: of the Rows."""
+    """number: that of the Rows."""
 
     number: int
 
 
 class Digests(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """digests: by bucket."""
+    """digests: the digests by bucket."""
 
     digests: dict[int, int]
 
 
 class Versions(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """versions: time and node of each."""
+    """versions: the time and the node of each."""
 
     bucket: int
     versions: list[Version]

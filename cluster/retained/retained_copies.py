@@ -1,7 +1,7 @@
 """Retained messages on all nodes of a cluster: each node has its own store, with all messages.
 
-Promise: when `store` answers, all nodes that are linked have the rows on disk. Nodes that are
-linked have the same rows some time after the last change, whatever was lost on the way before.
+Promise: when `store` answers, all nodes that are linked have the rows on disk. Linked nodes have
+the same rows some time after the last change, even if frames were lost before.
 
 Not promised: that all nodes have a change at the same time. A node whose disk fails lacks rows
 until the next comparison.
@@ -51,7 +51,7 @@ from leveret.storage.retained.retained_rows import BUCKETS, RetainedRow, Retaine
 
 COMPARE_MS: Final = 60_000
 FEATURE: Final = "retained_messages"
-"""The feature of nodes that have this service. Others are sent nothing."""
+"""The feature of nodes that have this service. Nothing is sent to other nodes."""
 
 logger = logging.getLogger("leveret.cluster")
 
@@ -63,7 +63,7 @@ class Store(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether there ever were messages."""
+        """Whether there has ever been a message."""
 
     @property
     def digests(self) -> list[int]:
@@ -80,7 +80,7 @@ class Store(Protocol):
 
 
 class LinkedNode:
-    """What is under way to one node. differing: the buckets that are still to be compared."""
+    """The exchange with one node. differing: the buckets that are still to be compared."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -149,7 +149,7 @@ class RetainedCopies:
             self._timer = self._clock.call_later_ms(COMPARE_MS, self._compare_regularly)
 
     def peer_down(self, peer: Peer, reason: str) -> None:
-        """The link to a node is down: it may have told some nodes of a change, and not others."""
+        """The link to a node is down. It may have sent a change to some nodes only."""
         node = self._nodes.pop(peer.name, None)
         if node is None:
             return
@@ -188,7 +188,7 @@ class RetainedCopies:
                     self._ask_next(node)
 
     def drained(self, peer: Peer) -> None:
-        """Do nothing: rows of a comparison are awaited, and `is_behind` holds publishers back."""
+        """Do nothing: a comparison waits for its rows, and `is_behind` holds publishers back."""
 
     # Comparing
 
@@ -211,7 +211,7 @@ class RetainedCopies:
             self._ask_next(node)
 
     def _ask_next(self, node: LinkedNode) -> None:
-        """Tell the other node the versions in the next bucket that differs (RTC2)."""
+        """Send the other node the versions in the next bucket that differs (RTC2)."""
         if not node.differing or not node.is_up:
             return
         bucket = node.compared = node.differing.popleft()

@@ -20,14 +20,14 @@ NO_PARTITION = -1
 
 
 class Update(NamedTuple):
-    """A consumer begins, or has to stop."""
+    """A consumer has to begin, or to stop."""
 
     consumer: str
     is_active: bool
 
 
 class ConsumerGroup:
-    """The consumers with one name, in the order in which they came.
+    """The consumers with one name, in the order in which they joined.
 
     partition: the number of the stream in its super stream, from 0; `NO_PARTITION` if it is in
     none. active: the consumer that reads; "" if there is none, or if it is stopping. stopping: the

@@ -39,7 +39,7 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class MemberLog:
-    """The `OwnLog` of a member. log: of its chunks."""
+    """The `OwnLog` of a member. log: the log of its chunks."""
 
     def __init__(self, member: GroupMember, machine: StreamGroupMachine, log: StreamLog) -> None:
         self.log = log

@@ -82,14 +82,14 @@ class FoundPage(NamedTuple):
 
 
 class RowsPage(NamedTuple):
-    """A part of the rows of a bucket. last: for the next page. Without rows it is the last page."""
+    """A part of the rows of a bucket. last: for the next page; none follows one without rows."""
 
     rows: list[RetainedRow]
     last: int
 
 
 class RetainedFile:
-    """The rows of one node. sums: those after the last transaction."""
+    """The rows of one node. sums: the sums after the last transaction."""
 
     def __init__(self, path: Path | None, forget_after_ms: int) -> None:
         """path: None for memory only. forget_after_ms: how long removals are kept."""
@@ -174,7 +174,7 @@ class RetainedFile:
     # Writing
 
     def apply(self, changes: Sequence[Change], limits: Limits) -> list[Outcome]:
-        """Store what is newer. Returns what became of each change, in their order.
+        """Store the changes that are newer. Returns the outcome of each change, in order.
 
         Raises RetainedFileError: nothing was changed.
         """

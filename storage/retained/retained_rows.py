@@ -68,7 +68,7 @@ class RetainedRow(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def size(self) -> int:
-        """The bytes that count for limits."""
+        """The bytes that limits count."""
         return len(self.key) + len(self.payload) + len(self.properties)
 
     def changes_at_ms(self, forget_after_ms: int) -> int:
@@ -84,7 +84,7 @@ def bucket_of(vhost: bytes, key: bytes) -> int:
 
 
 def digest_of(vhost: bytes, key: bytes, version: RetainedVersion) -> int:
-    """A number of 62 bits that other versions most likely do not have."""
+    """A number of 62 bits, which very probably differs from that of any other version."""
     text = b"%d %b" % (version.time, version.node.encode())
     high, low = crc32(text, crc32(key, crc32(vhost))), crc32(key, crc32(text))
     # Two checksums are not independent enough for sums; a multiplication mixes their bits.

@@ -1,7 +1,7 @@
 """One transaction on the rows of retained messages, and the sums that it keeps right.
 
-The newest version of a topic is kept (retained_rows.py, RTV2). The sums say how many messages and
-bytes each virtual host has, and what the digest of each bucket is; they are stored in the same
+The newest version of a topic is kept (retained_rows.py, RTV2). The sums are the numbers of messages
+and bytes of each virtual host, and the digest of each bucket. They are stored in the same
 transaction, so that a start need not read the rows.
 """
 
@@ -26,13 +26,13 @@ COLUMNS: Final = (
 
 
 class Outcome(Enum):
-    """What became of a change."""
+    """The outcome of a change."""
 
     STORED = auto()
     OUTDATED = auto()
     """A newer version of the topic is stored."""
     REFUSED = auto()
-    """The virtual host has as many messages, or bytes, as are allowed."""
+    """The virtual host has reached its limit of messages or bytes."""
 
 
 class Totals(NamedTuple):
@@ -42,7 +42,7 @@ class Totals(NamedTuple):
     bytes: int = 0
 
     def changed(self, before: int | None, after: int | None) -> "Totals":
-        """With a message of another size in place of one; None stands for no message."""
+        """The totals with a message of one size in place of another; None stands for no message."""
         return Totals(
             self.messages - (before is not None) + (after is not None),
             self.bytes - (before or 0) + (after or 0),
@@ -50,13 +50,13 @@ class Totals(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The most that a virtual host may have; 0 is no limit."""
+    """The limits of a virtual host; 0 for none."""
 
     messages: int = 0
     bytes: int = 0
 
     def allow(self, totals: Totals) -> bool:
-        """Whether a virtual host may have this much."""
+        """Whether a virtual host may have these totals."""
         return not (
             0 < self.messages < totals.messages or 0 < self.bytes < totals.bytes
         )  # fmt: skip
@@ -72,8 +72,9 @@ class Change(NamedTuple):
 class Sums(NamedTuple):
     """What is known of all rows.
 
-    totals: by virtual host. digests: by bucket. cuts: the version up to which all messages of a
-    virtual host were removed. last_time: the highest time of a version that was ever stored.
+    totals: the totals by virtual host. digests: the digests by bucket. cuts: the version up to
+    which all messages of a virtual host were removed. last_time: the highest time of a version that
+    was ever stored.
     """
 
     totals: dict[bytes, Totals]
@@ -152,7 +153,7 @@ class RetainedTransaction:
         self._totals[vhost], self._cuts[vhost] = total, version
 
     def sweep(self, rows: list[tuple[int, RetainedRow]]) -> None:
-        """These rows are due, by their numbers."""
+        """The rows with these numbers are due."""
         for number, row in rows:
             self._sweep(number, row)
 

@@ -23,7 +23,7 @@ AFTER_SYSTEM: Final = b"%"
 
 
 class NextKey(NamedTuple):
-    """matches: the key matches the filter. start: no key below it can; None: none is left."""
+    """matches: the key matches. start: the lowest key that can match next; None without one."""
 
     matches: bool
     start: bytes | None
@@ -75,7 +75,7 @@ class TopicFilter:
         return NextKey(False, self._after_sibling(levels, len(wanted)))
 
     def _after_sibling(self, levels: list[bytes], place: int) -> bytes | None:
-        """The key after all that share the last level before this place that may be another one."""
+        """The key after all that share the levels up to the last `+` before a place, if any."""
         while place > 0:
             place -= 1
             if self._wanted[place] == SINGLE_LEVEL:

@@ -181,7 +181,7 @@ class Transfer(NamedTuple):
 
 
 class Disposition(NamedTuple):
-    """The outcome of the deliveries from `first` to `last`. role: that of the end that sends this."""
+    """The outcome of the deliveries from `first` to `last`. role: of the end that sends this."""
 
     role: bool
     first: int

@@ -19,7 +19,8 @@ from leveret.cluster.streams.client.stream_readers import BytesAnswer
 class ActiveConsumers(Actor):
     """The groups that this node leads, and those that its consumers have joined.
 
-    node: this one. client: the number of the stream's client. group: replaced when it has ended.
+    node: this one. client: the number of the stream's client. group: replaced by `ENDED_GROUP` at
+    the end of the stream.
     """
 
     __slots__ = ("_answers", "_joined", "_led", "_node", "_turns", "_was_led", "group")

@@ -1,10 +1,10 @@
 """Reads the committed chunks of a stream in order, from the member on this node or another one.
 
 A reader knows its place by the offset of the next message, so it may go on with another member. In
-the log on this node it also knows the entry of the next chunk. What a read has brought is kept
-until it is taken; the next read begins when the user wants more, so a user that takes nothing costs
-no memory. Chunks whose filter has none of the wanted values are skipped, where the log is. A user
-that sends files gets large chunks as places in the log's files.
+the log on this node it also knows the entry of the next chunk. The chunks of a read are kept until
+they are taken. The next read begins when the user wants more, so a user that takes nothing costs no
+memory. Chunks whose filter has none of the wanted values are skipped, where the log is. A user that
+sends files gets large chunks as places in the log's files.
 
 A reader that retention has overtaken goes on with the first message that is left (STR6).
 """
@@ -39,7 +39,7 @@ from leveret.storage.stream_log.stored_chunks import StoredChunk
 from leveret.storage.stream_log.stream_log import StreamLog
 
 READ_BYTES: Final = 512 * 1024
-"""The bytes of one read."""
+"""The size of one read, in bytes."""
 _UNKNOWN: Final = -1
 
 
@@ -65,7 +65,7 @@ class ReadStream(Protocol):
         """Call `committed` when chunks are committed on this node."""
 
     def ask_for_chunks(self, reader: "ChunkReader", question: bytes) -> None:
-        """Ask a member; calls `answered` in the end."""
+        """Ask a member. Calls `answered` with the result."""
 
     def took_chunks(self, chunks: Chunks) -> None:
         """Chunks of another node have arrived."""
@@ -75,7 +75,7 @@ class ReadStream(Protocol):
 
 
 class ChunkReader:
-    """The `StreamReader` of one subscription. next_offset: of the next message that is taken."""
+    """The `StreamReader` of one subscription. next_offset: that of the next message to take."""
 
     __slots__ = (
         "_entry", "_fetched", "_filter", "_has_ended", "_is_reading", "_is_wanted", "_last", "_log",
@@ -178,7 +178,7 @@ class ChunkReader:
                 self._took(read(self._entry, self._last, READ_BYTES))
                 self._last = _UNKNOWN
         except BeingRead as reading:
-            # The same read has to be asked for when it is done, though more is written meanwhile.
+            # The same read is asked for again when it is done, although more is written meanwhile.
             self._last = min(self._last, log.last_written)
             self._is_reading = True
             reading.when_done(self._read_done)
@@ -197,7 +197,7 @@ class ChunkReader:
         self.next_offset = max(self.next_offset, log.first_offset)
 
     def _read_done(self) -> None:
-        """A thread has read: take what it has read at once, as it is not kept."""
+        """A thread has read: take the chunks at once, since they are not kept."""
         self._is_reading = False
         if self._fetch():
             self._tell_ready()

@@ -14,7 +14,7 @@ from leveret.cluster.replicated_queues.client.unapplied_hold import UnappliedHol
 from leveret.cluster.streams.machine import commands
 
 ENTRY_BYTES: Final = 100
-"""About how much memory an entry takes, beside its bytes, until it is in the log."""
+"""The approximate memory of an entry, besides its bytes, until it is in the log."""
 
 Confirmed = Callable[[bool], object]
 
@@ -57,7 +57,7 @@ class StreamSenders:
 class KeepOffset(NumberedCommand):
     """Stores the offset of a consumer under a name.
 
-    stored: called when it is in the log. waiting: called then, too.
+    stored, waiting: called when the offset is in the log.
     """
 
     __slots__ = ("_stored", "name", "offset", "waiting")
@@ -84,9 +84,9 @@ class KeepOffset(NumberedCommand):
 class PublishEntries(NumberedCommand):
     """Appends the entries of one publisher that were gathered in a turn.
 
-    publisher: its name; empty for all publishers without one. size: about how much memory the
-    command takes. entry_count, message_count: of its entries. traced: the numbers of messages that
-    are traced, each with the place of the first of them in the command.
+    publisher: its name; empty for all publishers without one. size: the approximate memory of the
+    command. entry_count, message_count: the numbers of its entries and messages. traced: the
+    numbers of messages that are traced, each with the place of the first of them in the command.
     """
 
     __slots__ = (

@@ -35,9 +35,9 @@ from leveret.storage.stream_log.chunks import HEAD_BYTES, read_head
 BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
 """A batch that claims to be larger is left out: a client may lie about it."""
 DELIVERY_BYTES_MAX: Final = 512 * 1024
-"""About the most bytes that are given to one consumer at a time."""
+"""The approximate limit of the bytes that are given to one consumer at a time."""
 DECODED_MAX: Final = 64
-"""The most messages that have to be decoded which are given at a time: they bound a turn."""
+"""The limit of messages to decode at a time, which bounds a turn."""
 _SIZE = Struct(">I")
 _BATCH = Struct(">BHII")
 _IS_BATCH: Final = 0x80
@@ -134,7 +134,7 @@ class StoredMessageReader:
 class ChunkEntries:
     """The messages of one chunk, which a consumer takes in parts.
 
-    next_offset: of the next message. time_ms: when the chunk was made.
+    next_offset: the offset of the next message. time_ms: the time of the chunk.
     """
 
     __slots__ = (
@@ -209,7 +209,7 @@ class ChunkEntries:
         return entries
 
     def _passes(self, data: bytes, begin: i64, end: i64) -> bool:
-        """Whether the filter, which there is, lets a message pass."""
+        """Whether the filter lets a message pass. There has to be one."""
         self._reader.decoded += 1
         message_filter = self._filter
         return message_filter is not None and message_filter.matches(data, begin, end)

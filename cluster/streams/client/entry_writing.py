@@ -27,7 +27,7 @@ _WRITER: Final = BytesWriter()
 
 
 class EntryWriter:
-    """Makes entries. rules: RabbitMQ's of a version."""
+    """Makes entries. rules: those of a version of RabbitMQ."""
 
     __slots__ = ("_address", "_annotations", "_is_4", "_sections")
 
@@ -66,7 +66,7 @@ class EntryWriter:
                 writer.write(Delivered(header, address).payload(body, redelivered=False))
                 body = b""
                 size = 0
-            # A body of sections is stored as it is by 4.0, and as data before.
+            # RabbitMQ 4.0 stores the sections of a body unchanged, and earlier versions as data.
             elif not is_4 or not sections.has_type(raw, _ENCODED_TYPE):
                 if size <= _SMALL_MAX:
                     writer.write(_SMALL_BODY)

@@ -1,4 +1,4 @@
-"""Gathers what clients of this node ask of a stream in one turn, into few commands.
+"""Gathers the requests of this node's clients to a stream in one turn, as few commands.
 
 All publishers without a name share one command; each publisher with a name has its own, and each
 name of a consumer has the last offset that was stored. So the entries of one publisher are in its

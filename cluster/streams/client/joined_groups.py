@@ -1,7 +1,7 @@
 """The groups of single active consumers that consumers on this node have joined.
 
-Who is active is decided on the leader's node (led_groups.py), which is asked all the time: a
-question is answered when something has changed. A later question takes the place of an earlier one.
+The leader's node decides which consumer is active (led_groups.py). There is always a question to
+it, which it answers when something has changed. A later question takes the place of an earlier one.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from leveret.cluster.streams.client.member_questions import (
 )
 
 Ask = Callable[[AskGroup, Callable[[bytes | None], object]], object]
-"""Asks the leader's node. The answer is None if it is not there."""
+"""Asks the leader's node. The answer is None if that has no leader."""
 Retry = Callable[[Callable[[], object]], object]
 """Calls back when there is a leader, or after a while."""
 
@@ -65,7 +65,7 @@ class JoinedGroup:
                 self._stopped = 0
 
     def ask(self) -> None:
-        """Ask the leader's node what is new."""
+        """Ask the leader's node for changes."""
         self._asked += 1
         asked = self._asked
         question = AskGroup(

@@ -21,7 +21,7 @@ from leveret.cluster.streams.consumer_group import ConsumerGroup
 
 LEASE_MS: Final = 3 * HELD_MS
 GRACE_MS: Final = 1000
-"""Nodes ask a new leader at once: it takes a few round trips."""
+"""Nodes ask a new leader at once, which takes a few round trips."""
 
 BytesAnswer = Callable[[bytes | None], object]
 

@@ -1,4 +1,4 @@
-"""What the client of a stream asks that on another node.
+"""The questions of the client of a stream to that on another node.
 
 A node without a member asks one that has a member for chunks and offsets. A question for chunks is
 answered when there are some, or after `HELD_MS` without any. So a reader that waits asks rarely,
@@ -15,7 +15,7 @@ from leveret.broker.queues.contract.status import ConsumerFigures
 Value = TypeVar("Value")
 
 HELD_MS: Final = 5000
-"""How long a question waits for something new."""
+"""The time for which a question waits for something new."""
 
 
 class MemberQuestionError(ValueError):
@@ -69,7 +69,7 @@ class ActiveConsumer(msgspec.Struct, frozen=True, array_like=True):
 class ToldUse(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """What a client tells the leader's node about its use of the stream (told_uses.py).
 
-    readers: how many there are on its node. The rest are counts of messages since it began.
+    readers: the number of readers on its node. The other fields count messages since it began.
     """
 
     client: int

@@ -39,7 +39,7 @@ class WindowPart(NamedTuple):
 
 
 class _Waiting:
-    """What the reader tells: that there are chunks, or that it has failed."""
+    """The reports of the reader: that there are chunks, or that it has failed."""
 
     def __init__(self) -> None:
         self._told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -55,7 +55,7 @@ class _Waiting:
             self._told.set_exception(error)
 
     async def wait(self) -> None:
-        """Wait until the reader tells something. Raises the error with which it failed."""
+        """Wait for a report of the reader. Raises the error with which it failed."""
         await self._told
         self._told = asyncio.get_running_loop().create_future()
 

@@ -23,11 +23,11 @@ from leveret.cluster.streams.client.stream_readers import StreamReaders
 from leveret.storage.messages.message import Entry
 
 MESSAGES_AT_ONCE: Final = 512
-"""How many messages are given to a consumer at a time at most."""
+"""The limit of messages that are given to a consumer at a time."""
 MESSAGE_WORK: Final = 8
 """The work of a message that is converted and delivered (broker/runtime/turns.py)."""
 DECODED_WORK: Final = 200
-"""The work that is added for a message that has to be decoded."""
+"""The additional work of a message that has to be decoded."""
 
 logger = logging.getLogger("leveret.cluster")
 

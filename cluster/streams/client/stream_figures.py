@@ -88,7 +88,7 @@ class StreamFigures:
     def _consumer_count(self) -> int:
         """The consumers of both protocols, without those that wait to become the active one.
 
-        A consumer of AMQP 0-9-1 reads from when its first offset is found.
+        A consumer of AMQP 0-9-1 reads as soon as its first offset is found.
         """
         stream, uses = self._stream, self._stream.uses
         here = max(stream.readers.count, len(stream.own_consumers))
@@ -99,7 +99,7 @@ class StreamFigures:
         return NO_AGES
 
     def consumers(self) -> list[ConsumerFigures]:
-        """The consumers on this node, and those that other nodes have told about."""
+        """The consumers on this node, and those that other nodes have reported."""
         wall_ms = int(self._clock.wall_time_s() * 1000)
         own = [consumer.figures(wall_ms) for consumer in self._stream.own_consumers]
         return own + self._stream.uses.consumers

@@ -16,7 +16,7 @@ from leveret.storage.stream_log.stream_log import StreamLog
 class OwnLog(Protocol):
     """The member of a stream on this node, as readers use it.
 
-    log: of chunks; those up to committed_entry may be read. committed_offset: the offset after
+    log: its chunks, which may be read up to committed_entry. committed_offset: the offset after
     their messages.
     """
 

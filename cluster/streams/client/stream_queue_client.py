@@ -331,14 +331,14 @@ class StreamQueueClient(GroupQueueClient):
         self._users[user] = None
 
     def remove_user(self, user: StreamUser) -> None:
-        """The user publishes and reads no longer."""
+        """The user no longer publishes or reads."""
         self._users.pop(user, None)
 
     def open_reader(
         self, start: OffsetSpecification, filter_values: tuple[bytes, ...], match_unfiltered: bool,
         user: ReaderUser, answer: Answer[StreamReader], *, sends_files: bool = False,
     ) -> None:  # fmt: skip
-        """Read from here on."""
+        """Open a reader that begins here."""
         wanted = StreamFilter(filter_values, match_unfiltered)
         open_at = partial(self.readers.open, wanted=wanted, user=user, sends_files=sends_files)
         found: Answer[int] = Answer()

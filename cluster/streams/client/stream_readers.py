@@ -36,9 +36,9 @@ from leveret.cluster.streams.client.stream_group import OwnLog, StreamGroup
 from leveret.storage.disk.disk import StoreError
 
 RETRY_MS: Final = 500
-"""How long a question that was lost waits, if there is a leader."""
+"""The delay before a lost question is asked again, if there is a leader."""
 CHUNKS_MAX: Final = 512
-"""As many chunks as a read of a log has."""
+"""The number of chunks of one read of a log."""
 
 BytesAnswer = Callable[[bytes | None], object]
 
@@ -122,7 +122,7 @@ class StreamReaders:
         self._committed()
 
     def leader_found(self) -> None:
-        """There is a leader: ask what could not be asked."""
+        """There is a leader: ask the questions that could not be asked."""
         retries, self._retries = self._retries, []
         for retry in retries:
             retry()

@@ -13,7 +13,7 @@ from leveret.cluster.streams.client.member_questions import ToldUse
 
 REPORT_MS: Final = 5000
 FIRST_REPORT_MS: Final = 500
-"""How long a client waits before it reports something new."""
+"""The delay before a client reports a change."""
 KEPT_MS: Final = 3 * REPORT_MS
 """A client that has reported nothing for this time has no consumers: its node is gone."""
 
