@@ -268,6 +268,7 @@ class Amqp10Session(Session):
         links: dict[IncomingLink, None] = {}
         self._outcomes.send(self.take_confirms(), links)
         for link in links:
+            link.grow_credit()
             if link.needs_credit and self.incoming.get(link.handle) is link:
                 self.give_credit(link)
 

@@ -18,6 +18,9 @@ from leveret.broker.protocols.amqp10.transfer_frames import SERIAL
 
 CREDIT: Final = 170
 """RabbitMQ's credit of a publisher; it gets more when half of it is used."""
+CREDIT_MAX: Final = 8 * CREDIT
+"""The credit of a publisher that has used all of it whenever outcomes were sent. A confirm waits
+for a sync of the disk, so RabbitMQ's credit would bound a publisher to 170 messages for each."""
 MANAGEMENT_CREDIT: Final = 8
 
 
@@ -116,6 +119,11 @@ class IncomingLink:
             )
         if frame.is_settled:
             self.is_settled = True
+
+    def grow_credit(self) -> None:
+        """Outcomes are sent: let a publisher that waits for credit have twice as much."""
+        if not self.credit and not self.is_management and self.credit_max < CREDIT_MAX:
+            self.credit_max *= 2
 
     @property
     def needs_credit(self) -> bool:
