@@ -150,15 +150,15 @@ class Incoming(HeldInput):
             if self._handle_frames():
                 self.resume()
                 return
-        except Unexpected as error:
-            logger.error("closing connection %s: %s", connection.name, error)
+        except Unexpected as unexpected:
+            logger.error("closing connection %s: %s", connection.name, unexpected)
             connection.drop()
-        except FrameError as error:
-            self._close(Error(FRAMING_ERROR, str(error)), drops=True)
-        except Amqp10Error as error:
-            self._close(Error(INTERNAL_ERROR, f"a frame is not valid: {error}"))
-        except ConnectionEnds as error:
-            self._close(error.error)
+        except FrameError as no_frame:
+            self._close(Error(FRAMING_ERROR, str(no_frame)), drops=True)
+        except Amqp10Error as invalid:
+            self._close(Error(INTERNAL_ERROR, f"a frame is not valid: {invalid}"))
+        except ConnectionEnds as end:
+            self._close(end.error)
         if connection.state is GONE:
             self._frames.clear()
             return

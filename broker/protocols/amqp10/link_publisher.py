@@ -74,8 +74,8 @@ class LinkPublisher:
             header = self._reader.read(data, at, end)
         except Amqp10Error as error:
             raise SessionEnds(DECODE_ERROR, f"a message is not valid: {error}") from None
-        except AnnotationRefused as error:
-            raise SessionEnds(INTERNAL_ERROR, str(error)) from None
+        except AnnotationRefused as refused:
+            raise SessionEnds(INTERNAL_ERROR, str(refused)) from None
         user = self._reader.user
         if user is not None:
             self._check_user(user)
