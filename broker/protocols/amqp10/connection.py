@@ -228,8 +228,11 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
         return [session_status(one) for _, one in sorted(self.incoming.sessions.items())]
 
     def status(self) -> ConnectionStatus:
-        """Its status, once it has logged in."""
-        return structs.replace(super().status(), container_id=text(self.container_id))
+        """Its status, once it has logged in. RabbitMQ shows container ids since 4.1."""
+        status, config = super().status(), self.services.config
+        if config.is_as_rabbitmq_4 and not config.is_as_rabbitmq_4_3:
+            return status
+        return structs.replace(status, container_id=text(self.container_id))
 
     # Alarms and silence
 
