@@ -31,7 +31,7 @@ class Node(ServedNode):
         super().__init__(
             directory,
             f"mqtt.listeners.tcp.1 = {HOST}:{mqtt}\nstomp.listeners.tcp.1 = {HOST}:{stomp}\n"
-            "compat = 4.0\n",
+            "compat = 4.x\n",
         )
         self.mqtt = self.client(mqtt, MQTT_CONNECT)
         self.stomp = self.client(stomp, STOMP_CONNECT)
