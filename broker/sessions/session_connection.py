@@ -45,6 +45,12 @@ class SessionConnection:
     def force_close(self, explanation: str) -> None:
         """Close the connection, whatever its client does. Only connections of clients do."""
 
+    def renew(self, user: Identity) -> None:
+        """The user has another secret. Only connections of clients have secrets."""
+
+    def secret_refused(self, explanation: str) -> None:
+        """A new secret of the user is refused: close the connection."""
+
     def forget_queue(self, name: str) -> None:
         """An exclusive queue of this connection was deleted."""
         self.exclusive_queues.pop(name, None)

@@ -1,5 +1,7 @@
 """Management over AMQP 1.0: queues, exchanges and bindings by requests on a pair of links."""
 
+from dataclasses import replace
+
 import pytest
 
 from leveret.broker.amqp10.sections import Amqp10Message, encode_message, read_message
@@ -14,6 +16,8 @@ from leveret.broker.protocols.amqp10.performatives import (
     Target,
     Transfer,
 )
+from leveret.broker.protocols.ending import CLOSING
+from leveret.broker.runtime.pending import given
 from tests.protocol.amqp10_peer import Amqp10Node, text
 
 PAIRED = Value("map", [(Value("symbol", "paired"), Value("boolean", True))])
@@ -133,6 +137,42 @@ async def test_a_queue(management):
     assert missing == ("404", "queue 'a/b' in vhost '/' not found")
 
 
+async def test_a_queue_of_a_kind_with_arguments(management):
+    arguments = {
+        "x-queue-type": "classic", "x-max-length": 5, "x-single-active-consumer": True,
+        "x-overflow": "reject-publish", "x-dead-letter-exchange": "amq.fanout",
+    }  # fmt: skip
+    status, queue = await management.request("PUT", "/queues/q", arguments=arguments)
+    assert (status, queue["arguments"], queue["type"]) == ("201", arguments, "classic")
+    wrong = {"x-queue-type": "classic", "x-max-length": "many"}
+    status, reason = await management.request("PUT", "/queues/w", arguments=wrong)
+    assert status in ("400", "409")
+    assert "x-max-length" in reason
+
+
+@pytest.mark.parametrize("is_accepted", [True, False])
+async def test_a_new_token(management, monkeypatch, is_accepted):
+    connection = management.client.connection
+    before = connection.user
+    renewed = replace(before, tags=("policymaker",))
+    access = connection.services.access
+    answers = {"token": given(renewed if is_accepted else None)}
+    monkeypatch.setattr(access, "begin_renew", lambda _user, token: answers[token])
+    management.body_of_next = Value("binary", b"token")
+    answered = await management.request("PUT", "/auth/tokens")
+    if is_accepted:
+        assert answered == ("204", None)
+        assert connection.user is renewed
+    else:
+        assert connection.user is before
+        assert connection.ending.state is CLOSING
+
+
+async def test_a_token_is_binary(management):
+    status, reason = await management.request("PUT", "/auth/tokens", token="t")
+    assert (status, reason) == ("400", "a token is binary, and not a map")
+
+
 async def test_the_queue_of_direct_replies(management):
     client = management.client
     source = Source(
@@ -150,10 +190,10 @@ async def test_an_exchange_and_its_bindings(management):
     assert put == ("204", None)
     await management.request("PUT", "/queues/q", durable=True)
     arguments = {"x-match": "all"}
-    for given in ({}, arguments):
+    for some in ({}, arguments):
         bound = await management.request(
             "POST", "/bindings", source="e", destination_queue="q", binding_key="a/b",
-            arguments=given,
+            arguments=some,
         )  # fmt: skip
         assert bound == ("204", None)
     status, bindings = await management.request("GET", "/bindings?src=e&dstq=q&key=a%2Fb")

@@ -253,6 +253,10 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
         )
         self.drop()
 
+    def secret_refused(self, explanation: str) -> None:
+        """A new token is refused: close the connection, as RabbitMQ does."""
+        self.fail(Error(UNAUTHORIZED_ACCESS, explanation))
+
     def credential_expired(self) -> None:
         """The user's token is no longer valid."""
         self.fail(Error(UNAUTHORIZED_ACCESS, "credential expired"))

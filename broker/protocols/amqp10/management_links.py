@@ -10,6 +10,7 @@ rabbit_amqp_management.erl).
     POST             /bindings
     GET              /bindings?src=EXCHANGE&dstq=QUEUE&key=KEY, or dste=EXCHANGE
     DELETE           /bindings/src=EXCHANGE;dstq=QUEUE;key=KEY;args=HASH
+    PUT              /auth/tokens             a token that follows on the client's, as bytes
 
 The checks of declarations are those of AMQP 0-9-1.
 """
@@ -179,6 +180,8 @@ async def _do(session: Session, request: _Request) -> tuple[str, Value]:
             return "200", _bindings(session, request.query)
         case "DELETE", ["bindings", segment]:
             return await _unbind(session, segment)
+        case "PUT", ["auth", "tokens"]:
+            return await _renew(session, request)
     raise SessionEnds(
         INTERNAL_ERROR,
         f"management has no request {request.method} /{'/'.join(request.path)}",
@@ -392,6 +395,25 @@ def _shown(binding: Binding) -> Value:
 def _hash(arguments: Table) -> str:
     """What tells bindings with the same ends and key apart; empty without arguments."""
     return sha256(encode_table(sorted_table(arguments))).hexdigest() if arguments else ""
+
+
+# Tokens
+
+
+async def _renew(session: Session, request: _Request) -> tuple[str, Value]:
+    """Take a new token of the user. The old one is in force until the backend has answered."""
+    token = request.body
+    if token.kind != "binary":
+        raise _Refused("400", f"a token is binary, and not a {token.kind}")
+    connection = session.connection
+    access, text = session.services.access, token.value.decode("utf-8", "surrogateescape")
+    user = await access.begin_renew(connection.user, text)
+    if user is None:
+        connection.secret_refused("credential update failed: no backend accepts it")
+    else:
+        connection.renew(user)
+        logger.info("%s updated its token", connection.name)
+    return "204", _NULL
 
 
 # Values
