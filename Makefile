@@ -27,7 +27,8 @@ TESTS ?= tests
 NOT_PURE := $(addprefix tests/unit/cluster/quorum/,conversion groups queue_groups)
 # What counts the calls that Python makes in a turn is tested in pure Python only: compiled functions
 # make none.
-NOT_COMPILED := tests/protocol/test_long_turns*.py tests/protocol/test_long_routes.py
+NOT_COMPILED := tests/protocol/test_long_turns*.py tests/protocol/test_long_routes.py \
+    tests/protocol/test_mqtt_floods.py
 # All tests run as the parts that tests/parts.toml lists, and some of them in so many workers: half of
 # the time, tests wait for processes and disks. A worker without tests takes those of another one:
 # the slow tests of a directory do not all wait for one.
