@@ -50,6 +50,10 @@ class Host(Protocol):
     def is_held(self) -> bool:
         """Whether publishers of this node wait for its store."""
 
+    @property
+    def now_ms(self) -> int:
+        """The time of this round."""
+
     def report_later(self, publishes: HostedPublishes, taken_bytes: int = 0) -> None:
         """Call `report` at the end of the round, and `report_taken` when much was taken."""
 
@@ -148,7 +152,7 @@ class HostedQueue:
         writer = RunWriter(
             frames.DELIVER_START.pack(frames.DELIVER, consumer.number, first, count, may_redeliver)
         )
-        self._send(*writer.deliver(entries))
+        self._send(*writer.deliver(entries, self._host.now_ms))
         return writer.body_bytes
 
     def lost(self, consumer: HostedConsumer) -> None:
@@ -263,7 +267,7 @@ class HostedQueue:
         if question.ack_required:
             self._unacked[tag] = entry
         start = frames.GOT_START.pack(frames.GOT, number, ready_count, tag)
-        self._send(*RunWriter(start).deliver([entry]))
+        self._send(*RunWriter(start).deliver([entry], self._host.now_ms))
 
     def _subscribe(self, number: int, question: frames.Subscribe) -> None:
         consumers = self._host.consumers

@@ -6,6 +6,7 @@ those of the record before it:
     flags     u8        the constants below
     address   u16, ...  exchange and routing key as short strings, unless SAME_ADDRESS
     number    u64       of the message, if NUMBERED
+    left      i64       the milliseconds until it expires, if EXPIRES: the clocks of nodes differ
     header    u32, ...  the properties, unless SAME_HEADER; as they are stored if AS_STORED
     body      u32, ...
 
@@ -43,7 +44,8 @@ AS_STORED: Final = 16
 """The properties have what consumers do not see: keys of BCC, which the home node needs, or the
 form of another protocol."""
 REDELIVERED: Final = 32
-_EVERY_FLAG: Final = 63
+EXPIRES: Final = 64
+_EVERY_FLAG: Final = 127
 
 COPIED_BYTES_MAX: Final = 16 * 1024
 REUSED_BYTES_MAX: Final = 1024 * 1024
@@ -62,7 +64,9 @@ class RunWriter:
     body_bytes: the sum of the sizes of the written bodies.
     """
 
-    __slots__ = ("_address", "_header", "_is_kept", "_pieces", "_writer", "body_bytes")
+    __slots__ = (
+        "_address", "_header", "_is_kept", "_left_ms", "_pieces", "_writer", "body_bytes",
+    )  # fmt: skip
 
     def __init__(self, start: bytes, is_kept: bool = False) -> None:
         """is_kept: every message is to survive a restart, whatever its delivery mode is."""
@@ -72,6 +76,7 @@ class RunWriter:
         self._pieces: list[bytes] = []
         self._address: Address | None = None
         self._header: ContentHeader | None = None
+        self._left_ms: i64 = 0
         self.body_bytes: i64 = 0
 
     def publish(self, messages: list[Message]) -> list[bytes]:
@@ -80,10 +85,14 @@ class RunWriter:
             self._write(message, 0, True)
         return self._end()
 
-    def deliver(self, entries: Sequence[Entry]) -> list[bytes]:
-        """The pieces of a frame with messages on their way to a consumer."""
+    def deliver(self, entries: Sequence[Entry], now_ms: int) -> list[bytes]:
+        """The pieces of a frame with messages on their way to a consumer. now_ms: the time."""
         for entry in entries:
-            self._write(entry.message, REDELIVERED if entry.redelivered else 0, False)
+            flags: i64 = REDELIVERED if entry.redelivered else 0
+            if entry.expires_at_ms:
+                flags |= EXPIRES
+                self._left_ms = max(1, entry.expires_at_ms - now_ms)
+            self._write(entry.message, flags, False)
         return self._end()
 
     def copy(self, entries: Sequence[Entry]) -> list[bytes]:
@@ -117,6 +126,8 @@ class RunWriter:
             writer.write(address.encoded)
         if flags & NUMBERED:
             write_i64_le(writer, number)
+        if flags & EXPIRES:
+            write_i64_le(writer, self._left_ms)
         if not flags & SAME_HEADER:
             self._header = header
             write_i32_le(writer, len(properties))
@@ -148,12 +159,16 @@ class RunReader:
     body_bytes: the sum of the sizes of the bodies read.
     """
 
-    __slots__ = ("_address", "_addresses", "_data", "_flags", "_header", "_position", "body_bytes")
+    __slots__ = (
+        "_address", "_addresses", "_data", "_flags", "_header", "_left_ms", "_position",
+        "body_bytes",
+    )  # fmt: skip
 
     def __init__(self, data: bytes, position: int, addresses: Addresses) -> None:
         self._data = data
         self._position: i64 = position
         self._flags: i64 = 0
+        self._left_ms: i64 = 0
         self._addresses = addresses
         self._address: Address | None = None
         self._header: ContentHeader | None = None
@@ -170,14 +185,19 @@ class RunReader:
         self._check_end()
         return messages
 
-    def entries(self, count: int, first_position: int) -> list[Entry]:
-        """The rest of the run: exactly `count` deliveries, with positions that count up."""
+    def entries(self, count: int, first_position: int, now_ms: int = 0) -> list[Entry]:
+        """The rest of the run: exactly `count` deliveries, with positions that count up.
+
+        now_ms: the time, for those that expire.
+        """
         entries: list[Entry] = []
         position: i64 = first_position
         try:
             for _ in range(count):
                 message = self._read()
-                entries.append(Entry(message, position, self._flags & REDELIVERED != 0))
+                flags = self._flags
+                expires_at_ms = now_ms + int(self._left_ms) if flags & EXPIRES else 0
+                entries.append(Entry(message, position, flags & REDELIVERED != 0, expires_at_ms))
                 position += 1
         except (IndexError, ValueError) as error:
             raise RunError(f"record {len(entries)} of a run of deliveries: {error}") from None
@@ -226,6 +246,9 @@ class RunReader:
         number: i64 = 0
         if flags & NUMBERED:
             number = read_i64_le(data, position)
+            position += 8
+        if flags & EXPIRES:
+            self._left_ms = read_i64_le(data, position)
             position += 8
         header = self._header
         if not flags & SAME_HEADER:

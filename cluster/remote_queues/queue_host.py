@@ -86,6 +86,11 @@ class QueueHost(Flushable):
         return f"<QueueHost for {self.peer.name}>"
 
     @property
+    def now_ms(self) -> int:
+        """The time of this round."""
+        return self._local.turns.now_ms
+
+    @property
     def is_held(self) -> bool:
         """Whether publishers of this node wait for its store."""
         return self._local.is_held

@@ -427,7 +427,7 @@ class RemoteQueue:
         """Deliveries come from the home node. Raises RunError and QueueFrameError."""
         _, first, count, may_redeliver = frames.fields(frames.DELIVER_START, payload)
         reader = RunReader(payload, frames.DELIVER_START.size, self._node.addresses)
-        entries = reader.entries(count, first)
+        entries = reader.entries(count, first, self._node.clock.now_ms())
         self.may_redeliver = self.may_redeliver or bool(may_redeliver)
         self.note_tag(first + count - 1)
         consumer.arrive(entries, reader.body_bytes)

@@ -17,6 +17,7 @@ from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Address, Entry, Message
 
 START = b"the start of the frame"
+NOW_MS = 1000
 ADDRESS = Address("x", "key", encode_address("x", "key"))
 OTHER = Address("", "q", encode_address("", "q"))
 PLAIN = read_header(b"\0\0")
@@ -72,7 +73,7 @@ def test_a_large_body_is_a_piece_of_its_own():
 
 def test_a_consumer_does_not_get_the_keys_of_bcc():
     entry = Entry(Message(ADDRESS, make_header(RICH.properties, ["hidden"]), b""), 5, True)
-    data = b"".join(RunWriter(START).deliver([entry]))
+    data = b"".join(RunWriter(START).deliver([entry], NOW_MS))
     assert b"hidden" not in data
     (again,) = RunReader(data, len(START), Addresses()).entries(1, 1000)
     assert (again.position, again.redelivered, again.message.header.raw) == (1000, True, RICH.raw)
@@ -80,16 +81,23 @@ def test_a_consumer_does_not_get_the_keys_of_bcc():
 
 def test_a_consumer_gets_the_form_of_another_protocol():
     entry = Entry(Message(ADDRESS, make_header(RICH.properties, form=FORM), b""), 5)
-    data = b"".join(RunWriter(START).deliver([entry]))
+    data = b"".join(RunWriter(START).deliver([entry], NOW_MS))
     (again,) = RunReader(data, len(START), Addresses()).entries(1, 1000)
     assert facts(again.message) == facts(entry.message)
 
 
 def test_deliveries_have_positions_that_count_up():
     entries = [Entry(Message(ADDRESS, PLAIN, b"x"), 1), Entry(Message(ADDRESS, PLAIN, b"y"), 9)]
-    data = b"".join(RunWriter(START).deliver(entries))
+    data = b"".join(RunWriter(START).deliver(entries, NOW_MS))
     again = RunReader(data, len(START), Addresses()).entries(2, 40)
     assert [(one.position, one.message.body) for one in again] == [(40, b"x"), (41, b"y")]
+
+
+def test_deliveries_expire_by_the_clock_of_their_node():
+    entries = [Entry(Message(ADDRESS, PLAIN, b""), 1, False, at) for at in (1250, 0, 900)]
+    data = b"".join(RunWriter(START).deliver(entries, NOW_MS))
+    again = RunReader(data, len(START), Addresses()).entries(3, 40, 7000)
+    assert [one.expires_at_ms for one in again] == [7250, 0, 7001]
 
 
 def test_more_or_fewer_messages_than_there_are():
