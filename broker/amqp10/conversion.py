@@ -24,9 +24,13 @@ _URN: Final = "urn:uuid:"
 
 
 class ConversionRules(NamedTuple):
-    """What differs between RabbitMQ's versions. is_4: 4.0 and later."""
+    """What differs between RabbitMQ's versions. is_4: 4.0 and later.
+
+    is_durable: whether a message is durable that has no header section: not since 4.2.
+    """
 
     is_4: bool
+    is_durable: bool = True
 
 
 class Amqp091Message(NamedTuple):
@@ -100,7 +104,7 @@ def _read_header(properties: Properties, message: Amqp10Message, rules: Conversi
     elif (mode := message.annotation("x-basic-delivery-mode")).kind == "ubyte":
         properties["delivery_mode"] = mode.value
     elif rules.is_4:
-        properties["delivery_mode"] = 2
+        properties["delivery_mode"] = 2 if rules.is_durable else 1
     priority = header.get("priority", message.annotation("x-basic-priority"))
     if priority.kind == "ubyte":
         properties["priority"] = priority.value

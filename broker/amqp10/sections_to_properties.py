@@ -112,6 +112,7 @@ class SectionsReader:
         "_header_priority",
         "_header_ttl",
         "_is_4",
+        "_is_durable",
         "_kept",
         "_last_annotations",
         "_last_bytes",
@@ -131,8 +132,10 @@ class SectionsReader:
         "user_at",
     )  # fmt: skip
 
-    def __init__(self, is_4: bool) -> None:
+    def __init__(self, is_4: bool, is_durable: bool = True) -> None:
+        """is_durable: whether a message of 4.0 is durable that has no header section."""
         self._is_4 = is_4
+        self._is_durable = is_durable
         self._kept: dict[bytes, Annotations] = {}
         self._last_bytes = b""
         self._last_annotations = _WITHOUT
@@ -404,7 +407,7 @@ class SectionsReader:
         if self._header_mode >= 0:
             mode = self._header_mode
         elif mode < 0 and self._is_4:
-            mode = PERSISTENT
+            mode = PERSISTENT if self._is_durable else TRANSIENT
         if mode >= 0:
             flags = DELIVERY_MODE
             writer.append(u8(mode))

@@ -55,7 +55,8 @@ class LinkPublisher:
         self._turns = session.vhost.turns
         self._targets = session.connection.targets
         self._outcomes = outcomes
-        self._reader = MessageReader()
+        # The standard's default, which RabbitMQ has since 4.2.
+        self._reader = MessageReader(not session.services.config.is_as_rabbitmq_4_3)
         self.link: IncomingLink | None = None
         self._target: Target | None = None
         self._kind = _NO_KIND

@@ -33,10 +33,12 @@ class MessageReader:
     Of the last one: header, body; to, subject, user: properties of its own; None without them.
     """
 
-    __slots__ = ("_sections", "body", "header", "subject", "to", "user")
+    __slots__ = ("_is_durable", "_sections", "body", "header", "subject", "to", "user")
 
-    def __init__(self) -> None:
-        self._sections = SectionsReader(is_4=True)
+    def __init__(self, is_durable: bool) -> None:
+        """is_durable: whether a message is durable that has no header section."""
+        self._is_durable = is_durable
+        self._sections = SectionsReader(is_4=True, is_durable=is_durable)
         self.header: ContentHeader | None = None
         self.body = b""
         self.to: str | None = None
@@ -74,7 +76,7 @@ class MessageReader:
         return header
 
     def _read_other(self, payload: bytes) -> ContentHeader:
-        published = read_published(payload)
+        published = read_published(payload, self._is_durable)
         self.body = published.body
         self.to, self.subject, self.user = published.to, published.subject, published.user
         self.header = published.header

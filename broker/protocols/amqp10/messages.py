@@ -60,6 +60,7 @@ from leveret.storage.messages.message import Address
 FORM: Final = "amqp10"
 """The name of the protocol in a `Form`."""
 _RULES: Final = ConversionRules(is_4=True)
+_RULES_OF_4_2: Final = ConversionRules(is_4=True, is_durable=False)
 _OF_BROKER: Final = frozenset(("x-exchange", "x-routing-key"))
 _DELIVERY_COUNT: Final = "x-delivery-count"
 
@@ -88,15 +89,18 @@ class Published(NamedTuple):
     user: str | None
 
 
-def read_published(payload: bytes) -> Published:
-    """The message in the payload of transfers. Raises Amqp10Error, AnnotationRefused."""
+def read_published(payload: bytes, is_durable: bool = True) -> Published:
+    """The message in the payload of transfers. Raises Amqp10Error, AnnotationRefused.
+
+    is_durable: whether it is durable if it has no header section.
+    """
     message = read_message(payload, is_ordered=False)
     for key, _ in message.message_annotations:
         if not (isinstance(key.value, str) and key.value.startswith("x-")):
             raise AnnotationRefused(
                 f"the message annotation {key.value!r} is refused: its name must begin with 'x-'"
             )
-    converted = to_amqp091(message, _RULES)
+    converted = to_amqp091(message, _RULES if is_durable else _RULES_OF_4_2)
     properties = message.properties
     header = make_header(converted.properties, (), Form(FORM, _keep(payload, message)))
     user = properties.get("user-id")

@@ -84,16 +84,16 @@ def messages(draw):
     return encode_message(message)
 
 
-def read(payload):
-    reader = MessageReader()
+def read(payload, is_durable=True):
+    reader = MessageReader(is_durable)
     header = reader.read(b"before" + payload + b"after", 6, 6 + len(payload))
     return reader, header
 
 
-@given(messages())
-def test_a_message_is_read_as_if_it_was_decoded(payload):
-    reader, header = read(payload)
-    expected = read_published(payload)
+@given(messages(), st.booleans())
+def test_a_message_is_read_as_if_it_was_decoded(payload, is_durable):
+    reader, header = read(payload, is_durable)
+    expected = read_published(payload, is_durable)
     assert (reader.body, reader.to, reader.subject, reader.user) == (
         expected.body, expected.to, expected.subject, expected.user,
     )  # fmt: skip
@@ -102,6 +102,13 @@ def test_a_message_is_read_as_if_it_was_decoded(payload):
     assert header.form == expected.header.form
     stored = read_stored(header.stored)
     assert (stored.properties, stored.form) == (header.properties, header.form)
+
+
+@pytest.mark.parametrize(("is_durable", "mode"), [(True, 2), (False, 1)])
+@pytest.mark.parametrize("body", [data_section(b"m"), encode_described(0x77, b"\x41")])
+def test_a_message_without_a_header_section(body, is_durable, mode):
+    _, header = read(body, is_durable)
+    assert header.delivery_mode == mode
 
 
 @given(messages(), st.booleans())
