@@ -237,6 +237,8 @@ class SectionsReader:
         if code == _PROPERTIES and is_list:
             return self._take_properties(data, at, end, count)
         if code == _APPLICATION_PROPERTIES and not is_list and not count & 1:
+            if not count and at != end:
+                return False
             self._application_properties = at
             self._application_end = end
             self._count = count

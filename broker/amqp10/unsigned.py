@@ -5,14 +5,14 @@ from typing import Final
 from librt.strings import BytesWriter, read_i32_be, write_i32_be
 from mypy_extensions import i32, i64
 
-_MASK: Final = 0xFFFF_FFFF
+UINT_MAX: Final = 0xFFFF_FFFF
 _SIGNED_MAX: Final = 0x7FFF_FFFF
 _RANGE: Final = 1 << 32
 
 
 def read_uint32(data: bytes, at: i64) -> i64:
     """The number in the four bytes at a place. Raises IndexError."""
-    return i64(read_i32_be(data, at)) & _MASK
+    return i64(read_i32_be(data, at)) & UINT_MAX
 
 
 def write_uint32(writer: BytesWriter, number: i64) -> None:

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from leveret.broker.amqp.errors import ChannelFault, Fault
 from leveret.broker.amqp.reply_codes import NOT_FOUND as NOT_FOUND_CODE
+from leveret.broker.amqp10.unsigned import UINT_MAX
 from leveret.broker.net.socket_output import SocketOutput
 from leveret.broker.protocols.amqp10.conditions import (
     FRAMING_ERROR,
@@ -30,7 +31,6 @@ from leveret.broker.protocols.amqp10.management_links import ManagementPair
 from leveret.broker.protocols.amqp10.outgoing_link import OutgoingLink
 from leveret.broker.protocols.amqp10.performatives import (
     RECEIVER,
-    UINT_MAX,
     Begin,
     Detach,
     Disposition,

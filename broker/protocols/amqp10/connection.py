@@ -15,6 +15,7 @@ from typing import Final
 from msgspec import structs
 
 from leveret.broker.amqp.json_form import text
+from leveret.broker.amqp10.unsigned import UINT_MAX
 from leveret.broker.auth.identity import Identity
 from leveret.broker.net.socket_output import SocketOutput
 from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Session
@@ -36,7 +37,6 @@ from leveret.broker.protocols.amqp10.login import (
     properties_of,
 )
 from leveret.broker.protocols.amqp10.performatives import (
-    UINT_MAX,
     Begin,
     Close,
     Error,

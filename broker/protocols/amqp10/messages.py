@@ -45,6 +45,7 @@ from leveret.broker.amqp10.sections import (
     read_message,
 )
 from leveret.broker.amqp10.stored_entries import ENTRY_FORM
+from leveret.broker.amqp10.unsigned import UINT_MAX
 from leveret.broker.amqp10.values import (
     Value,
     decode,
@@ -53,7 +54,6 @@ from leveret.broker.amqp10.values import (
     encode_list,
 )
 from leveret.broker.protocols.amqp10.addresses import encode_name
-from leveret.broker.protocols.amqp10.performatives import UINT_MAX
 from leveret.broker.queues.dead_letters.header import DEATH_HEADERS
 from leveret.storage.messages.message import Address
 

@@ -21,7 +21,6 @@ from leveret.broker.amqp10.values import (
     encode_list,
 )
 
-UINT_MAX: Final = (1 << 32) - 1
 SENDER, RECEIVER = False, True
 """The roles of a link's end."""
 UNSETTLED, SETTLED, MIXED = 0, 1, 2

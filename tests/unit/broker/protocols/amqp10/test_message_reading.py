@@ -168,7 +168,14 @@ def test_a_message_that_is_larger_than_a_frame_is_written_in_pieces():
     assert read_message(payload).data == b"x" * 1000
 
 
-@pytest.mark.parametrize("payload", [b"", b"\0\x53\x75\xa0\x05abc", b"\0\x53\x73\xc0\xff\x01"])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"", b"\0\x53\x75\xa0\x05abc", b"\0\x53\x73\xc0\xff\x01",
+        b"\0\x53\x74\xc1\x03\x00\xa1\x00" + data_section(b"count 0"),
+        b"\0\x53\x73\xc0\x03\x00\xa1\x00" + data_section(b"count 0"),
+    ],
+)  # fmt: skip
 def test_bytes_that_are_no_message(payload):
     if payload:
         with pytest.raises(Amqp10Error):
