@@ -3,6 +3,7 @@
 import asyncio
 import random
 import re
+import shutil
 from zlib import crc32
 
 import pytest
@@ -18,16 +19,21 @@ from leveret.storage.messages.formats import (
 )
 from leveret.storage.segments import ledger
 from leveret.storage.store import store as store_module
+from tests.conftest import begin_segments_after
 from tests.storage.machine import DURABLE, Machine, intact, number_of
 from tests.storage.reading import ready_entries
 
 FILES = ("log/*.log", "queues/*/*.segment", "bodies/*.bodies")
 
 
+def stay(monkeypatch):
+    """What the tests damage is still there when the store is stopped, on a slow machine, too."""
+    monkeypatch.setattr(store_module, "CHECK_SECONDS", 1000)
+
+
 @pytest.fixture(autouse=True)
 def _small_segments_stay(small_segments, monkeypatch):
-    # What the tests damage is still there when the store is stopped, on a slow machine, too.
-    monkeypatch.setattr(store_module, "CHECK_SECONDS", 1000)
+    stay(monkeypatch)
 
 
 async def stopped_store(directory, seed=5, steps=700):
@@ -50,6 +56,25 @@ async def stopped_store(directory, seed=5, steps=700):
     bodies = {key: contents(queue) for key, queue in machine.queues.items()}
     await machine.store.close()
     return machine, bodies
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """Such a store, and the messages in it. Each test damages a copy of its files."""
+    with pytest.MonkeyPatch.context() as patched:
+        begin_segments_after(64, patched)
+        stay(patched)
+        return asyncio.run(stopped_store(tmp_path_factory.mktemp("original")))
+
+
+@pytest.fixture
+def stopped(original, tmp_path):
+    """A machine with a copy of the store, and the messages in it."""
+    machine, bodies = original
+    copy = Machine(tmp_path / "copy", 1)
+    copy.record = machine.record
+    shutil.copytree(machine.directory, copy.directory)
+    return copy, bodies
 
 
 def refers_to_body(directory):
@@ -100,10 +125,10 @@ def check(before, found, machine):
 
 @pytest.mark.parametrize("pattern", FILES)
 @pytest.mark.parametrize("seed", range(6))
-async def test_a_flipped_bit(tmp_path, caplog, pattern, seed):
+async def test_a_flipped_bit(stopped, caplog, pattern, seed):
     chance = random.Random(seed)
-    machine, before = await stopped_store(tmp_path)
-    path = choose(tmp_path, pattern, chance)
+    machine, before = stopped
+    path = choose(machine.directory, pattern, chance)
     data = bytearray(path.read_bytes())
     place = chance.randrange(len(data.rstrip(b"\0")) or 1)
     data[place] ^= 1 << chance.randrange(8)
@@ -125,10 +150,10 @@ async def test_a_flipped_bit(tmp_path, caplog, pattern, seed):
 
 @pytest.mark.parametrize("pattern", FILES)
 @pytest.mark.parametrize("seed", range(3))
-async def test_a_file_that_ends_too_early(tmp_path, caplog, pattern, seed):
+async def test_a_file_that_ends_too_early(stopped, caplog, pattern, seed):
     chance = random.Random(seed)
-    machine, before = await stopped_store(tmp_path)
-    path = choose(tmp_path, pattern, chance)
+    machine, before = stopped
+    path = choose(machine.directory, pattern, chance)
     size = chance.randrange(path.stat().st_size)
     with path.open("r+b") as file:
         file.truncate(size)
@@ -140,9 +165,9 @@ async def test_a_file_that_ends_too_early(tmp_path, caplog, pattern, seed):
 
 @pytest.mark.parametrize("pattern", FILES)
 @pytest.mark.parametrize("seed", range(2))
-async def test_a_missing_file(tmp_path, caplog, pattern, seed):
-    machine, before = await stopped_store(tmp_path)
-    path = choose(tmp_path, pattern, random.Random(seed))
+async def test_a_missing_file(stopped, caplog, pattern, seed):
+    machine, before = stopped
+    path = choose(machine.directory, pattern, random.Random(seed))
     path.unlink()
     caplog.clear()
     found = await restarted(machine)
@@ -151,16 +176,22 @@ async def test_a_missing_file(tmp_path, caplog, pattern, seed):
 
 
 def first_segment_needed(machine):
-    """The path of a segment with messages that are on disk only."""
+    """The path, in its store, of a segment with messages that are on disk only."""
     queue = next(queue for queue in machine.queues.values() if queue.delta.positions)
-    return queue.writer.path(queue.delta.positions.first // ledger.SEGMENT_POSITIONS)
+    path = queue.writer.path(queue.delta.positions.first // ledger.SEGMENT_POSITIONS)
+    return path.relative_to(machine.directory)
 
 
 @pytest.mark.parametrize("pattern", FILES[:2])
-async def test_a_file_of_another_version_is_refused_by_name(tmp_path, caplog, pattern):
-    machine, _ = await stopped_store(tmp_path)
+async def test_a_file_of_another_version_is_refused_by_name(stopped, original, caplog, pattern):
+    machine, _ = stopped
     is_log = pattern.startswith("log")
-    path = choose(tmp_path, pattern, random.Random(1)) if is_log else first_segment_needed(machine)
+    needed = first_segment_needed(original[0])
+    path = (
+        choose(machine.directory, pattern, random.Random(1))
+        if is_log
+        else machine.directory / needed
+    )
     data = path.read_bytes()
     path.write_bytes(with_version(data, 99))
     caplog.clear()
@@ -176,10 +207,10 @@ async def test_a_file_of_another_version_is_refused_by_name(tmp_path, caplog, pa
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_files_of_older_versions_are_read(tmp_path, version):
-    machine, before = await stopped_store(tmp_path)
+async def test_files_of_older_versions_are_read(stopped, version):
+    machine, before = stopped
     for pattern in FILES:
-        for path in tmp_path.glob(pattern):
+        for path in machine.directory.glob(pattern):
             path.write_bytes(with_version(path.read_bytes(), version))
     assert await restarted(machine) == before
 
