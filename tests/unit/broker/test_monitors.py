@@ -1,5 +1,6 @@
 """The memory and disk monitors: limits, measurements, and when alarms are set and cleared."""
 
+import gc
 import logging
 import mmap
 import os
@@ -55,6 +56,15 @@ class Measured:
 @pytest.fixture(autouse=True)
 def _log_everything(caplog):
     caplog.set_level(logging.INFO, logger="leveret")
+
+
+@pytest.fixture(autouse=True)
+def _no_look_at_imported_tests(monkeypatch):
+    """A monitor collects what the test has made; a million other objects would take half a second.
+
+    test_garbage_collections.py is about `collect_everything`.
+    """
+    monkeypatch.setattr(memory_monitor, "collect_everything", gc.collect)
 
 
 @pytest.fixture
