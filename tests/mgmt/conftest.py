@@ -36,13 +36,6 @@ def far(tmp_path_factory):
     served.stop()
 
 
-@pytest.fixture(scope="session", params=["RabbitMQ's", "served"])
-def rabbitmqadmin(request):
-    """Either program of this name: RabbitMQ's own, or the one that a node serves."""
-    name = "rabbitmqs_own" if request.param == "RabbitMQ's" else "served_rabbitmqadmin"
-    return request.getfixturevalue(name)
-
-
 @pytest.fixture(scope="session")
 def served_rabbitmqadmin(node, tmp_path_factory):
     """The program that a node serves, as a user downloads it."""

@@ -1,27 +1,40 @@
 """rabbitmqadmin against a node: RabbitMQ's own, from Debian's package, and the served one.
 
-Every output format, every kind of object, and refusals.
+Every output format, every kind of object, and refusals. What is served is called in this process;
+test_rabbitmqadmin_served.py runs it as a program.
 """
 
+import io
 import json
 import subprocess
 import sys
 
 import pytest
 
+from leveret.mgmt.rabbitmqadmin.program import main
 from tests.patience import PATIENCE_SECONDS
 
 
-@pytest.fixture
-def run(node, vhost, rabbitmqadmin):
-    """Run the script; returns exit code and both outputs."""
+@pytest.fixture(params=["RabbitMQ's", "served"])
+def run(request, node, vhost, capfd, monkeypatch):
+    """Run either program of this name; returns exit code and both outputs."""
+
+    def run_process(words, text):
+        command = [sys.executable, request.getfixturevalue("rabbitmqs_own"), *words]
+        return subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=PATIENCE_SECONDS,
+            check=False,
+        )  # fmt: skip
+
+    def run_here(words, text):
+        monkeypatch.setattr(sys, "argv", ["rabbitmqadmin", *words])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        return subprocess.CompletedProcess(words, main(), *capfd.readouterr())
 
     def run(*arguments, text=""):
-        command = [sys.executable, rabbitmqadmin, "-P", node.http_port, "-V", vhost, *arguments]
-        return subprocess.run(
-            list(map(str, command)), input=text, capture_output=True, text=True,
-            timeout=PATIENCE_SECONDS, check=False,
-        )  # fmt: skip
+        words = ["-P", node.http_port, "-V", vhost, *arguments]
+        run_words = run_here if request.param == "served" else run_process
+        return run_words([*map(str, words)], text)
 
     return run
 
