@@ -59,6 +59,8 @@ from leveret.storage.messages.message import Address
 
 FORM: Final = "amqp10"
 """The name of the protocol in a `Form`."""
+SECTION_START: Final = 0
+"""The first byte of a form that is nothing but sections."""
 _RULES: Final = ConversionRules(is_4=True)
 _RULES_OF_4_2: Final = ConversionRules(is_4=True, is_durable=False)
 _OF_BROKER: Final = frozenset(("x-exchange", "x-routing-key"))
@@ -160,12 +162,6 @@ _SECTION_CODES: Final = {
 # Deliveries
 
 
-def is_plain(form: Form) -> bool:
-    """Whether a form is nothing but sections of a message."""
-    data = form.data
-    return not data or data[0] == _SECTION_START
-
-
 def annotations_of(address: Address, others: bytes = b"", count: int = 0) -> bytes:
     """The section of message annotations. others: encoded, behind those of the address."""
     items = address_annotations(address.encoded, True) + others
@@ -219,7 +215,7 @@ class Delivered:
             self._sections = self._converted(header, address)
 
     def _of_form(self, form: Form, address: Address) -> bytes:
-        if is_plain(form):
+        if not form.data or form.data[0] == SECTION_START:
             added = _annotations_added(self.header.headers, b"")
             return annotations_of(address, _encode_pairs(added), len(added)) + form.data
         kept = msgspec.msgpack.decode(form.data, type=_Kept)
@@ -349,4 +345,3 @@ _HEADER_SECTION: Final = b"\x00\x53\x70\xc0"
 _MQTT: Final = "mqtt"
 _RESPONSE_TOPIC: Final = "x-reply-to-topic"
 """The form and the header of messages that were published by MQTT 5.0."""
-_SECTION_START: Final = 0
