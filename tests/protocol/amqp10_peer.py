@@ -211,11 +211,17 @@ class Amqp10Node(MemoryNode):
         return await peer.begin()
 
     async def declare(self, name, **arguments):
-        """Declare a durable queue. arguments: texts, without `x-` and with `_` for each `-`."""
+        """Declare a durable queue.
+
+        arguments: texts and numbers, without `x-` and with `_` for each `-`.
+        """
         services = self.broker.services
         backend = InternalBackend(services.users, services.permissions)
         guest = Identity("guest", ("administrator",), authorization=backend)
-        table = {f"x-{key.replace('_', '-')}": ("S", value) for key, value in arguments.items()}
+        table = {
+            f"x-{key.replace('_', '-')}": ("S" if isinstance(value, str) else "l", value)
+            for key, value in arguments.items()
+        }
         vhost = services.vhosts["/"]
         with DirectConnection(services, guest, vhost, "127.0.0.1", THE_NODE) as connection:
             await connection.declare_queue(name, QueueProperties(table, durable=True))

@@ -11,6 +11,7 @@ from leveret.broker.protocols.amqp10.performatives import (
     Detach,
     Disposition,
     End,
+    Error,
     Flow,
     Modified,
     Rejected,
@@ -328,3 +329,23 @@ async def test_sections_come_back_as_they_were_sent(node):
         *sections["message_annotations"],
     ]
     assert message.header["priority"] == Value("ubyte", 7)
+
+
+@pytest.mark.parametrize("compat", ["4.0", "4.x"])
+async def test_a_full_queue_says_since_4_3_why_it_rejects(compat):
+    async with Amqp10Node(compat=compat) as node:
+        await node.declare("full", overflow="reject-publish", max_length=0)
+        client = await node.client()
+        await client.publisher("/queues/full")
+        error = Error(
+            "amqp:resource-limit-exceeded", "queue 'full' exceeded maximum length",
+            Value("map", [
+                (Value("symbol", "queue"), text("full")),
+                (Value("symbol", "reason"), Value("symbol", "maxlen")),
+            ]),
+        )  # fmt: skip
+        expected = Rejected(error) if compat == "4.x" else Rejected()
+        assert outcomes(await client.publish("m")) == [(0, None, expected)]
+        await client.publisher(None, 1)
+        to = {"to": text("/queues/full")}
+        assert outcomes(await client.publish("m", 1, properties=to)) == [(1, None, Rejected())]

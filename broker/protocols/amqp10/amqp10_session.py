@@ -9,6 +9,7 @@ As in RabbitMQ 4.0 the error of a link ends its session; as 4.3, it ends the lin
 """
 
 import logging
+from functools import partial
 from typing import Final, Protocol
 
 from leveret.broker.amqp.errors import ChannelFault, Fault
@@ -47,6 +48,7 @@ from leveret.broker.protocols.amqp10.publishing_outcomes import (
     SETTLED_BY_CLIENT,
     PublishingOutcomes,
 )
+from leveret.broker.protocols.amqp10.rejections import rejection_of
 from leveret.broker.protocols.amqp10.session_frames import ABSENT, SessionFrame
 from leveret.broker.protocols.amqp10.session_windows import SessionWindows
 from leveret.broker.protocols.amqp10.transfer_frames import SERIAL, credit_left, transfer_frames
@@ -104,7 +106,8 @@ class Amqp10Session(Session):
         self.windows = SessionWindows(
             owner.output, channel, begin, is_closed=self.services.alarms.are_in_force
         )
-        self._outcomes = PublishingOutcomes(owner.output, channel)
+        explain = partial(rejection_of, self) if self.detaches_links else None
+        self._outcomes = PublishingOutcomes(owner.output, channel, explain)
         self.publisher = LinkPublisher(self, self._outcomes)
         self.settling = LinkSettling(self)
         # Streams have no consumers without a limit; the credit of links is theirs.

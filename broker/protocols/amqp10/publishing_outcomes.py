@@ -6,12 +6,19 @@ deliveries with equal outcomes are one disposition.
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64
 
 from leveret.broker.net.socket_output import SocketOutput
 from leveret.broker.protocols.amqp10.incoming_link import IncomingLink
+from leveret.broker.protocols.amqp10.performatives import (
+    RECEIVER,
+    Disposition,
+    Rejected,
+    frame_of,
+)
 from leveret.broker.protocols.amqp10.session_frames import (
     ACCEPTED,
     REJECTED,
@@ -47,9 +54,18 @@ class _Run:
 class PublishingOutcomes:
     """The outcomes of one session. returned: the numbers of messages that no queue has got."""
 
-    __slots__ = ("_channel", "_first", "_last", "_outcome", "_output", "_runs", "returned")
+    __slots__ = (
+        "_channel", "_explain", "_first", "_last", "_link", "_outcome", "_output", "_runs",
+        "returned",
+    )  # fmt: skip
 
-    def __init__(self, output: SocketOutput, channel: int) -> None:
+    def __init__(
+        self, output: SocketOutput, channel: int,
+        explain: Callable[[IncomingLink], Rejected] | None = None,
+    ) -> None:  # fmt: skip
+        """explain: says why messages of a link are rejected; None if clients are not told."""
+        self._explain = explain
+        self._link: IncomingLink | None = None
         self._output = output
         self._channel = channel
         self._runs: deque[_Run] = deque()
@@ -109,7 +125,8 @@ class PublishingOutcomes:
                 delivery_id = run.delivery_ids[place]
                 if delivery_id != _SETTLED:
                     settled += 1
-                    self._add(delivery_id, self._outcome_of(run.first + int(place), is_ack))
+                    outcome = self._outcome_of(run.first + int(place), is_ack)
+                    self._add(delivery_id, outcome, run.link)
                 place += 1
             run.at = int(end)
             self._take_from(run, int(settled), links)
@@ -124,7 +141,7 @@ class PublishingOutcomes:
                 delivery_id = run.delivery_ids[place]
                 run.delivery_ids[place] = _SETTLED
                 self._take_from(run, 1, links)
-                self._add(delivery_id, self._outcome_of(number, is_ack))
+                self._add(delivery_id, self._outcome_of(number, is_ack), run.link)
                 break
         while self._runs and not self._runs[0].open:
             self._runs.popleft()
@@ -142,22 +159,35 @@ class PublishingOutcomes:
             return RELEASED
         return ACCEPTED if is_ack else REJECTED
 
-    def _add(self, delivery_id: i64, outcome: i64) -> None:
+    def _add(self, delivery_id: i64, outcome: i64, link: IncomingLink) -> None:
         """Send an outcome, in one disposition with those before it if possible."""
         if delivery_id == SETTLED_BY_CLIENT:
             return
         if self._first != _NONE:
-            if delivery_id == (self._last + 1) % SERIAL and outcome == self._outcome:
+            if (
+                delivery_id == (self._last + 1) % SERIAL
+                and outcome == self._outcome
+                and (outcome != REJECTED or link is self._link)
+            ):
                 self._last = delivery_id
                 return
             self._end_disposition()
         self._first = self._last = delivery_id
         self._outcome = outcome
+        self._link = link
 
     def _end_disposition(self) -> None:
         if self._first != _NONE:
-            frame = disposition_frame(self._channel, self._first, self._last, self._outcome)
+            explain, link = self._explain, self._link
+            first, last = int(self._first), int(self._last)
+            if self._outcome == REJECTED and explain is not None and link is not None:
+                end = None if last == first else last
+                rejected = Disposition(RECEIVER, first, end, True, explain(link))
+                frame = frame_of(self._channel, rejected)
+            else:
+                frame = disposition_frame(self._channel, first, last, self._outcome)
             self._first = _NONE
+            self._link = None
             self._output.write(frame)
 
     def clear(self) -> None:
