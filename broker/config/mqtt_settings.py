@@ -16,6 +16,7 @@ from leveret.broker.config.value_kinds import (
 )
 
 PLUGIN = "rabbitmq_mqtt"
+AS_RABBITMQ, EXACTLY_ONCE = "as_rabbitmq", "exactly_once"
 """RabbitMQ's plugin: where it is enabled, the protocol has its usual port."""
 PACKET_BYTES_MAX = 268_435_455
 UINT16_MAX = 2**16 - 1
@@ -152,6 +153,13 @@ class MqttSettings:
         one_of("classic", "quorum"),
         "classic",
         "The type of the queues of sessions that stay.",
+    )
+    qos2: str = setting(
+        "mqtt.qos2",
+        one_of(AS_RABBITMQ, EXACTLY_ONCE),
+        AS_RABBITMQ,
+        "QoS 2: `exactly_once`, or `as_rabbitmq`, which grants QoS 1 for it, takes messages of "
+        "MQTT 3.1.1 as QoS 1, and refuses those of 5.0.",
     )
     topic_alias_maximum: int = setting(
         "mqtt.topic_alias_maximum",

@@ -8,12 +8,13 @@ crashes. A crash loses any of the records of the batch that is being written, as
 the sectors of a batch reach the disk in any order. Clients keep their state, as the standard says,
 and repeat what was not answered. In the end the subscriber has each message once, in every run.
 
-The record of a message has the packet identifier that it came with (XO2), so a restart knows both
-or neither.
+The seed also chooses how a message is handed over. Together: the queue of the messages and the two
+queues of records are in one log, and a message is one record with its RECEIVED (XO2). In two steps:
+each queue has a log of its own, as on several nodes; RECEIVED is written first, and after a crash
+the message is handed over again with the identity that it has (XO5).
 """
 
 from collections import deque
-from functools import partial
 from random import Random
 
 from leveret.broker.protocols.mqtt import exactly_once as qos2
@@ -23,8 +24,9 @@ from tests.sim.properties import require
 
 MESSAGES = 12
 UNDER_WAY_MAX = 4
-STEPS_MAX = 20_000
-CALM_STEPS = 2_000
+STEPS_MAX = 2_500
+CALM_STEPS = 5_000
+SOURCE = b"publish1"
 
 
 class Publisher:
@@ -80,101 +82,244 @@ class Subscriber:
         return [("PUBCOMP", packet_id)]
 
 
-class Node:
-    """The machines of both sessions, a queue, and the log that all of them are made of.
+class Store:
+    """A log: the records on disk, those that are not, and what waits for their sync."""
 
-    log: the records on disk. batch: those that are not. A record is ("run", position, number,
-    packet_id), ("ack", position), or a Record.
-    """
-
-    def __init__(self, random):
-        self._random = random
-        self.log, self.batch = [], []
-        self.callbacks = []
-        self.restart()
-
-    def restart(self):
-        """Make everything of the log."""
-        self.callbacks = []
-        gone = {record[1] for record in self.log if record[0] == "ack"}
-        runs = [record for record in self.log if record[0] == "run"]
-        self.ready = deque((at, number) for _, at, number, _ in runs if at not in gone)
-        self.numbers = {at: number for _, at, number, _ in runs}
-        self.next_position = max(self.numbers, default=-1) + 1
-        facts = [
-            Record(Fact.RECEIVED, one[3]) if one[0] == "run" else one
-            for one in self.log
-            if one[0] == "run" or isinstance(one, Record)
-        ]
-        self.inbound, self.outbound = Inbound.from_records(facts), Outbound.from_records(facts)
-        self.to_publisher = self.to_subscriber = None
-        self.do_outbound(self.outbound.restored(self.next_position))
-        for position in self.outbound.positions:
-            if position not in (at for at, _ in self.ready):
-                self.do_outbound(self.outbound.removed(position))
-
-    def crash(self):
-        """Lose any of the records that are not on disk, and start again."""
-        self.log += [record for record in self.batch if self._random.random() < 0.5]
-        self.batch = []
-        self.restart()
+    def __init__(self):
+        self.log, self.batch, self.callbacks = [], [], []
 
     def sync(self):
-        """The batch is on disk."""
         self.log += self.batch
         self.batch = []
         callbacks, self.callbacks = self.callbacks, []
         for callback in callbacks:
             callback()
 
-    def redeliver(self):
-        """The subscriber is connected again: the queue delivers everything that is not gone."""
-        gone = {record[1] for record in (*self.log, *self.batch) if record[0] == "ack"}
-        self.ready = deque(
-            (at, number) for at, number in sorted(self.numbers.items()) if at not in gone
-        )
+    def crash(self, random):
+        """Lose any of the records that are not on disk.
+
+        What is gone of one queue is one record, which counts if no other record is lost (RV5).
+        """
+        runs = [record for record in self.batch if record[0] == "run"]
+        gone = [record for record in self.batch if record[0] == "gone"]
+        kept = [record for record in runs if random.random() < 0.7]
+        self.log += kept
+        if len(kept) == len(runs):
+            names = {record[1] for record in gone if random.random() < 0.5}
+            self.log += [record for record in gone if record[1] in names]
+        self.batch, self.callbacks = [], []
+
+
+class Queue:
+    """A queue in a store. ready: positions in order. messages: those that are not gone."""
+
+    def __init__(self, name, store):
+        self.name, self.store = name, store
+        self.restart()
+
+    def restart(self):
+        records = self.store.log
+        gone = {at for record in records if record[:2] == ("gone", self.name) for at in record[2]}
+        runs = [record for record in records if record[0] == "run" and self.name in record[1]]
+        self.next_position = max((record[1][self.name] for record in runs), default=-1) + 1
+        self.messages = {
+            record[1][self.name]: record[2] for record in runs if record[1][self.name] not in gone
+        }
+        self.requeue()
+
+    def requeue(self):
+        """The consumer is gone: everything that is not gone is delivered again."""
+        self.ready = deque(sorted(self.messages))
+
+    def _put(self, message):
+        at = self.next_position
+        self.next_position += 1
+        self.messages[at] = message
+        self.ready.append(at)
+        return at
+
+    def publish(self, message, done, *others):
+        """Publish to this queue, and to others of its store in the same record."""
+        places = {queue.name: queue._put(message) for queue in (self, *others)}
+        self.store.batch.append(("run", places, message))
+        self.store.callbacks.append(done)
+
+    def ack(self, positions):
+        for at in positions:
+            self.messages.pop(at, None)
+        self.store.batch.append(("gone", self.name, tuple(positions)))
+
+
+class Records:
+    """The records of one machine in a queue, which only the machine's connection reads."""
+
+    def __init__(self, queue):
+        self.queue = queue
+
+    def read(self):
+        """The records in their order."""
+        found = [self.queue.messages[at] for at in sorted(self.queue.messages)]
+        return [
+            Record(Fact.RECEIVED, one["packet_id"], one["identity"])
+            if isinstance(one, dict)
+            else one
+            for one in found
+        ]
+
+    def forget(self, identity):
+        """The records of a message, in their order."""
+        self.queue.ack([
+            at
+            for at in sorted(self.queue.messages)
+            if _identity(self.queue.messages[at]) == identity
+        ])  # fmt: skip
+
+
+def _identity(message):
+    return message["identity"] if isinstance(message, dict) else message.identity
+
+
+class Node:
+    """The machines of both sessions, a queue for the messages, and the queues of their records."""
+
+    def __init__(self, random, is_together):
+        self._random, self._is_together = random, is_together
+        self.stores = [Store()] if is_together else [Store(), Store(), Store()]
+        self.queue = Queue("messages", self.stores[0])
+        self.received = Records(Queue("received", self.stores[-1]))
+        self.sent = Records(Queue("sent", self.stores[1 % len(self.stores)]))
+        self.to_publisher = self.to_subscriber = self.inbound = self.outbound = None
+        self.time = 0
+
+    @property
+    def queues(self):
+        return (self.queue, self.received.queue, self.sent.queue)
+
+    @property
+    def is_quiet(self):
+        """Whether nothing is under way, and nothing waits for the disk."""
+        under_way = self.outbound is None or len(self.outbound)
+        messages = any(isinstance(one, dict) for one in self.queue.messages.values())
+        return not (under_way or messages or any(one.batch for one in self.stores))
+
+    def crash(self):
+        for store in self.stores:
+            store.crash(self._random)
+        for queue in self.queues:
+            queue.restart()
+        self.inbound = self.outbound = None
+
+    def sync(self):
+        self._random.choice(self.stores).sync()
+
+    def _sync_all(self):
+        for store in self.stores:
+            store.sync()
+
+    # The publisher
+
+    def attach_publisher(self, way):
+        self.to_publisher = way
+        self.inbound = None
+        if way is not None:
+            self._sync_all()
+            self.inbound = Inbound.from_records(SOURCE, self.received.read())
 
     def from_publisher(self, kind, packet_id, number=None):
+        self.time += 1
         if kind == "PUBLISH":
-            self._do_inbound(self.inbound.published(packet_id), number)
+            effects = self.inbound.published(packet_id, self.time)
         else:
-            self._do_inbound(self.inbound.released(packet_id))
+            effects = self.inbound.released(packet_id)
+        self._do_inbound(effects, number)
+
+    def _then(self, name, act):
+        """A callback that does nothing if the connection has ended in between."""
+        machine = getattr(self, name)
+        return lambda: act(machine) if getattr(self, name) is machine else None
 
     def _do_inbound(self, effects, number=None):
         for effect in effects:
             match effect:
                 case qos2.HandOver():
-                    at = self.next_position
-                    self.next_position += 1
-                    self.numbers[at] = number
-                    self.ready.append((at, number))
-                    self.batch.append(("run", at, number, effect.packet_id))
-                    self._when_synced(self.inbound, effect.packet_id)
+                    self._hand_over(effect, number)
                 case Record():
-                    self.batch.append(effect)
-                    self._when_synced(self.inbound, effect.packet_id)
+                    self.received.queue.publish(
+                        effect, self._then("inbound", lambda one, e=effect: self._forgotten(one, e))
+                    )
                 case qos2.SendPubrec():
-                    self._send(self.to_publisher, ("PUBREC", effect.packet_id))
+                    self.to_publisher.append(("PUBREC", effect.packet_id))
                 case qos2.SendPubcomp():
-                    self._send(self.to_publisher, ("PUBCOMP", effect.packet_id))
+                    self.to_publisher.append(("PUBCOMP", effect.packet_id))
 
-    def _when_synced(self, machine, packet_id):
-        do = self._do_inbound if machine is self.inbound else self.do_outbound
-        self.callbacks.append(lambda: do(machine.synced(packet_id)))
+    def _forgotten(self, machine, record):
+        self._do_inbound(machine.forgotten(record.packet_id))
+        self.received.forget(record.identity)
 
-    @staticmethod
-    def _send(way, packet):
+    def _hand_over(self, effect, number):
+        packet_id = effect.packet_id
+        message = {
+            "number": number, "packet_id": packet_id, "identity": effect.identity,
+            "is_repeatable": not self._is_together, "oldest": self.inbound.oldest_number,
+        }  # fmt: skip
+        stored = self._then("inbound", lambda one: self._do_inbound(one.stored(packet_id)))
+        if self._is_together:
+            self.queue.publish(message, stored, self.received.queue)
+            return
+        record = Record(Fact.RECEIVED, packet_id, effect.identity, True)
+        publish = self._then("inbound", lambda _: self.queue.publish(message, stored))
+        self.received.queue.publish(record, publish)
+
+    # The subscriber
+
+    def attach_subscriber(self, way):
+        self.to_subscriber = way
+        self.outbound = None
         if way is not None:
-            way.append(packet)
+            self._sync_all()
+            self.queue.requeue()
+            self.outbound = Outbound.from_records(self.sent.read())
+            self.held = {}
+            self.barriers = {}
+            self.do_outbound(self.outbound.connected())
+
+    def publish_barrier(self):
+        if self.outbound is not None and self.outbound.wants_barrier and not self.barriers:
+            number = self.outbound.barrier_published()
+            self.barriers[number] = 2
+            passed = self._then("outbound", lambda _: self._pass_barrier(number))
+            self.queue.publish(("barrier", number, self.outbound), passed)
+
+    def _pass_barrier(self, number):
+        self.barriers[number] -= 1
+        if not self.barriers[number]:
+            del self.barriers[number]
+            self.do_outbound(self.outbound.barrier_passed(number))
 
     def deliver(self):
         """The queue delivers a message."""
-        if not self.ready or self.to_subscriber is None:
+        queue = self.queue
+        if not queue.ready or self.outbound is None:
             return
-        position, _ = self.ready[0]
-        if position in self.outbound or len(self.outbound) < UNDER_WAY_MAX:
-            self.ready.popleft()
-            self.do_outbound(self.outbound.delivered(position))
+        at = queue.ready[0]
+        message = queue.messages[at]
+        if not isinstance(message, dict):
+            queue.ready.popleft()
+            queue.ack([at])
+            if message[2] is self.outbound:
+                self._pass_barrier(message[1])
+            return
+        identity = message["identity"]
+        if identity not in self.outbound and len(self.outbound) >= UNDER_WAY_MAX:
+            return
+        queue.ready.popleft()
+        if identity in self.held:
+            queue.ack([at])
+            return
+        self.held[identity] = at
+        self.do_outbound(
+            self.outbound.delivered(identity, message["is_repeatable"], message["oldest"])
+        )
 
     def from_subscriber(self, kind, packet_id):
         act = self.outbound.received if kind == "PUBREC" else self.outbound.completed
@@ -184,28 +329,31 @@ class Node:
         for effect in effects:
             match effect:
                 case Record():
-                    self.batch.append(effect)
-                    if effect.fact is not Fact.COMPLETED:
-                        self._when_synced(self.outbound, effect.packet_id)
+                    self.sent.queue.publish(
+                        effect,
+                        self._then(
+                            "outbound",
+                            lambda one, e=effect: self.do_outbound(one.synced(e.packet_id)),
+                        ),
+                    )
                 case qos2.SendPublish():
-                    number = self.numbers[effect.position]
-                    self._send(self.to_subscriber, ("PUBLISH", effect.packet_id, number))
+                    number = self.queue.messages[self.held[effect.identity]]["number"]
+                    self.to_subscriber.append(("PUBLISH", effect.packet_id, number))
                 case qos2.SendPubrel():
-                    self._send(self.to_subscriber, ("PUBREL", effect.packet_id))
+                    self.to_subscriber.append(("PUBREL", effect.packet_id))
                 case qos2.Acknowledge():
-                    self.batch.append(("ack", effect.position))
-                    self.ready = deque(one for one in self.ready if one[0] != effect.position)
-                    self.callbacks.append(partial(self._acknowledged, effect.position))
-
-    def _acknowledged(self, position):
-        self.do_outbound(self.outbound.acknowledged(position))
+                    at = self.held.pop(effect.identity, None)
+                    if at is not None:
+                        self.queue.ack([at])
+                case qos2.Forget():
+                    self.sent.forget(effect.identity)
 
 
 class Connection:
     """A client's connection: two ways, which keep order; what is on them is lost when it breaks."""
 
-    def __init__(self, node, client, receive, attach):
-        self._node, self.client, self._receive, self._attach = node, client, receive, attach
+    def __init__(self, client, receive, attach):
+        self.client, self._receive, self._attach = client, receive, attach
         self.to_node, self.to_client = deque(), deque()
         self.is_up = False
 
@@ -235,22 +383,11 @@ class ExactlyOnceScenario:
     def __init__(self, seed, sizes=(1, 4)):
         self.random = random = Random(seed)
         self.trace = []
-        self.node = node = Node(random)
+        self.node = node = Node(random, random.random() < 0.5)
         self.fault_rate = random.choice((0.02, 0.05, 0.15))
         publisher, self.subscriber = Publisher(random.randint(*sizes)), Subscriber()
-        self.publishing = Connection(
-            node, publisher, node.from_publisher, lambda way: setattr(node, "to_publisher", way)
-        )
-        self.subscribing = Connection(
-            node, self.subscriber, node.from_subscriber, self._attach_subscriber
-        )
-
-    def _attach_subscriber(self, way):
-        node = self.node
-        node.to_subscriber = way
-        if way is not None:
-            node.redeliver()
-            node.do_outbound(node.outbound.connected())
+        self.publishing = Connection(publisher, node.from_publisher, node.attach_publisher)
+        self.subscribing = Connection(self.subscriber, node.from_subscriber, node.attach_subscriber)
 
     def lines(self):
         """What has happened."""
@@ -258,11 +395,10 @@ class ExactlyOnceScenario:
 
     @property
     def _is_over(self):
-        node, publisher = self.node, self.publishing.client
+        publisher = self.publishing.client
         return (
             publisher.number == MESSAGES and not publisher.under_way
-            and len(self.subscriber.messages) >= MESSAGES
-            and not (node.ready or len(node.outbound) or node.batch)
+            and len(self.subscriber.messages) >= MESSAGES and self.node.is_quiet
         )  # fmt: skip
 
     def run(self):
@@ -293,6 +429,8 @@ class ExactlyOnceScenario:
                 one.connect()
         if self.publishing.is_up and random.random() < 0.2:
             self.publishing.to_node.extend(self.publishing.client.publish())
+        if random.random() < 0.03:
+            node.publish_barrier()
         act = random.choice((
             node.sync, node.deliver, self.publishing.arrive_at_node,
             self.publishing.arrive_at_client, self.subscribing.arrive_at_node,

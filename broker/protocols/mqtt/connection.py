@@ -19,10 +19,12 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from leveret.broker.amqp.errors import Fault
+from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_form import text
-from leveret.broker.config.mqtt_settings import UINT16_MAX
+from leveret.broker.config.mqtt_settings import EXACTLY_ONCE, UINT16_MAX
 from leveret.broker.protocols.ending import Ending
 from leveret.broker.protocols.mqtt import codes, packets
+from leveret.broker.protocols.mqtt.exactly_once_session import ExactlyOnceSession
 from leveret.broker.protocols.mqtt.incoming import MqttInput
 from leveret.broker.protocols.mqtt.keep_alives import KeepAlives, allowed_ms
 from leveret.broker.protocols.mqtt.login import (
@@ -35,7 +37,7 @@ from leveret.broker.protocols.mqtt.login import (
 )
 from leveret.broker.protocols.mqtt.lost_clients import LostClients
 from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
-from leveret.broker.protocols.mqtt.names import queue_names, will_queue
+from leveret.broker.protocols.mqtt.names import session_queues, will_queue
 from leveret.broker.protocols.mqtt.output import MqttOutput
 from leveret.broker.protocols.mqtt.packets import Connect, Disconnect, Subscribe, Unsubscribe, Will
 from leveret.broker.protocols.mqtt.properties import (
@@ -52,7 +54,11 @@ from leveret.broker.protocols.mqtt.properties import (
 )
 from leveret.broker.protocols.mqtt.redirection import server_reference
 from leveret.broker.protocols.mqtt.retained import send_retained
-from leveret.broker.protocols.mqtt.subscribing import PERMANENT_S, SessionQueues
+from leveret.broker.protocols.mqtt.subscribing import (
+    PERMANENT_S,
+    SessionQueues,
+    session_queue_arguments,
+)
 from leveret.broker.protocols.mqtt.topics import Topics
 from leveret.broker.protocols.mqtt.wills import Wills, delay_s
 from leveret.broker.protocols.socket_connection import SocketConnection
@@ -66,6 +72,8 @@ from leveret.storage.metadata.metadata import MetadataError
 
 WAY: Final = "MQTT"
 """The way of its requests, for the audit."""
+RECORDS_STAY_S: Final = 60
+"""How much longer than the other queues of a session those with the records of QoS 2 stay."""
 CLOSE_TIMEOUT_MS: Final = 10_000
 """How long a client may take to close its socket."""
 
@@ -140,6 +148,8 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         session = self._session
         if session is None:
             session = self._session = self._make_session(1)
+            if self.services.config.mqtt.qos2 == EXACTLY_ONCE:
+                self._add_exactly_once(session)
             self.output.caught_up = session.caught_up
         return session
 
@@ -148,6 +158,15 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         session.describe(self.client_id, self._level)
         session.packet_bytes_max = self._packet_bytes_max
         return session
+
+    def _add_exactly_once(self, session: MqttSession) -> None:
+        arguments: Table | None = None
+        if self._expiry_s:
+            # The records end after the messages that they are of.
+            expiry_s = min(self._expiry_s + RECORDS_STAY_S, PERMANENT_S)
+            arguments = session_queue_arguments(expiry_s, 1, self.services.config.mqtt)
+        part = ExactlyOnceSession(session, self.client_id, arguments)
+        session.add_exactly_once(part, part.queue_name)
 
     @property
     def queues(self) -> SessionQueues:
@@ -202,6 +221,8 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         self.send(packets.connack(
             packet.level, is_present, codes.SUCCESS, self._told(assigned)
         ))  # fmt: skip
+        if is_present and self.session.exactly_once is not None:
+            self.session.exactly_once.begin()
 
     def _take_up(self, packet: Connect, logged_in: LoggedIn, client_id: str) -> Answer[None]:
         """The client is logged in. The answer: no other client has its identifier."""
@@ -244,7 +265,8 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
             gone: Answer[None] = Answer()
             self.vhost.delete_queue(will, self.requester, gone)
             await gone
-        if not any(name in queues for name in queue_names(self.client_id)):
+        names = session_queues(self.client_id)
+        if not any(name in queues for name in names):
             return False
         await self.queues.delete(keeps_session=not packet.is_clean)
         if not self.queues.is_present:
@@ -257,13 +279,15 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         settings = self.services.config.mqtt
         told: Properties = {
             SESSION_EXPIRY_INTERVAL: self._expiry_s,
-            MAXIMUM_QOS: 1,
             MAXIMUM_PACKET_SIZE: settings.max_packet_size_authenticated,
             TOPIC_ALIAS_MAXIMUM: settings.topic_alias_maximum,
             SHARED_SUBSCRIPTION_AVAILABLE: int(settings.shared_subscriptions),
         }
         if settings.receive_maximum < UINT16_MAX:
             told[RECEIVE_MAXIMUM] = settings.receive_maximum
+        if settings.qos2 != EXACTLY_ONCE:
+            # Without it the maximum is 2; the standard does not allow to say that.
+            told[MAXIMUM_QOS] = 1
         if assigned:
             told[ASSIGNED_CLIENT_IDENTIFIER] = assigned
         return told
@@ -410,7 +434,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         """Delete the queues of a session that does not stay, though they may survive."""
         if self._expiry_s or self._session is None:
             return
-        for name in self._session.queue_names:
+        for name in self._session.all_queue_names:
             queue = self.vhost.queues.get(name)
             if queue is not None and not queue.is_exclusive:
                 self.vhost.delete_queue(queue, self.requester)
@@ -420,6 +444,8 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         session, self._session = self._session, None
         self._queues = None
         if session is not None:
+            if session.exactly_once is not None:
+                session.exactly_once.close()
             session.release()
 
     @property

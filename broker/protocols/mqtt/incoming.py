@@ -26,6 +26,10 @@ from leveret.storage.messages.message import Entry
 PACKET_WORK: Final = 250
 ACK_WORK: Final = 4
 """The work of a packet other than PUBLISH, in the units of broker/runtime/turns.py."""
+PUBREC: Final = codes.PUBREC << 4
+PUBREL: Final = codes.PUBREL << 4 | 2
+PUBCOMP: Final = codes.PUBCOMP << 4
+EXACTLY_ONCE_PACKETS: Final = frozenset((PUBREC, PUBREL, PUBCOMP))
 BIG_READ_BYTES: Final = 128 * 1024
 """A chunk of this size is probably followed by more."""
 
@@ -212,6 +216,8 @@ class MqttInput(HeldInput):
             self.run(
                 connection.unsubscribe(packets.read_unsubscribe(data, begin, end, self._level))
             )
+        elif first in EXACTLY_ONCE_PACKETS and connection.session.exactly_once is not None:
+            self._exactly_once(first)
         elif first == codes.DISCONNECT << 4:
             connection.client_disconnects(packets.read_disconnect(data, begin, end, self._level))
         elif first >> 4 == codes.AUTH:
@@ -221,6 +227,26 @@ class MqttInput(HeldInput):
                 f"a packet of type {first >> 4} with flags {first & 15} is not expected",
                 codes.PROTOCOL_ERROR,
             )
+
+    def _exactly_once(self, first: int) -> None:
+        """Handle PUBREC, PUBREL or PUBCOMP. Raises MalformedPacket."""
+        taken = self.packets
+        packet_id, code = packets.read_acknowledgement(
+            taken.data, int(taken.begin), int(taken.end), self._level
+        )
+        exactly_once = self._connection.session.exactly_once
+        if first == PUBREC:
+            exactly_once.received(packet_id, code)
+        elif first == PUBCOMP:
+            exactly_once.completed(packet_id)
+        else:
+            publisher = self.publisher
+            if publisher is None:
+                publisher = self.publisher = self._make_publisher()
+            if exactly_once.publisher is None:
+                self.run(exactly_once.release_later(publisher, packet_id))
+            else:
+                exactly_once.publisher.release(packet_id)
 
     def _malformed(self, error: MalformedPacket) -> None:
         """Close the connection, after what came before the packet is published."""

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.auth.certificates import CertificateLogin, CertificateRefused, name_from_session
 from leveret.broker.auth.identity import Identity, LoginAttempt
-from leveret.broker.config.mqtt_settings import MqttSettings
+from leveret.broker.config.mqtt_settings import EXACTLY_ONCE, MqttSettings
 from leveret.broker.events.connection_events import login_failed, login_succeeded
 from leveret.broker.policies.parameters import GLOBAL, NO_VHOST
 from leveret.broker.protocols.logging_in import ClientConnection
@@ -64,7 +64,8 @@ def check_connect(packet: Connect, settings: MqttSettings) -> None:
         raise Refused(codes.BAD_AUTHENTICATION_METHOD, f"there is no method {method!r}")
     if not packet.client_id and not packet.is_clean and packet.level != codes.LEVEL_5:
         raise Refused(codes.INVALID_CLIENT_ID, "a session that stays needs a client identifier")
-    if packet.will is not None and packet.will.qos > 1 and packet.level == codes.LEVEL_5:
+    is_qos_2 = packet.will is not None and packet.will.qos > 1
+    if is_qos_2 and packet.level == codes.LEVEL_5 and settings.qos2 != EXACTLY_ONCE:
         raise Refused(codes.QOS_NOT_SUPPORTED, "the will has QoS 2")
 
 

@@ -36,6 +36,9 @@ from leveret.broker.protocols.mqtt.properties import (
 from leveret.broker.protocols.mqtt.topics import Topics
 
 FORM: Final = "mqtt"
+EXACTLY_ONCE_FORM: Final = "mqtt-qos2"
+"""The form of a message of QoS 2: it has a head after the flags (exactly_once_messages.py)."""
+EXACTLY_ONCE_HEAD_BYTES: Final = 27
 RETAIN: Final = 1
 EXPIRES: Final = 2
 """The flags of a form. EXPIRES: it was published with a message expiry interval."""
@@ -116,6 +119,8 @@ def flags_and_properties(header: ContentHeader, topics: Topics) -> tuple[int, by
     form = header.form
     if form is not None and form.protocol == FORM:
         return form.data[0], form.data[1:]
+    if form is not None and form.protocol == EXACTLY_ONCE_FORM:
+        return form.data[0], form.data[1 + EXACTLY_ONCE_HEAD_BYTES :]
     if header.raw in (QOS_0.raw, QOS_1.raw):
         return 0, b""
     return 0, encode_each(_from_amqp(header, topics))

@@ -1,12 +1,13 @@
 """The session of an MQTT client: what it shares with its publisher and its consumers."""
 
-from typing import Final
+from typing import Any, Final
 
 from mypy_extensions import i64, mypyc_attr
 
 from leveret.broker.net.socket_output import SocketOutput
 from leveret.broker.protocols.mqtt.codes import LEVEL_5
-from leveret.broker.protocols.mqtt.names import queue_names
+from leveret.broker.protocols.mqtt.exactly_once import FIRST_SENT_ID
+from leveret.broker.protocols.mqtt.names import queue_names, session_queues
 from leveret.broker.protocols.mqtt.subscriptions import Subscriptions
 from leveret.broker.protocols.mqtt.topics import Topics
 from leveret.broker.runtime.pending import Answer
@@ -24,12 +25,14 @@ class MqttSession(Session):
     """A session of a connection. Its deliveries are recorded by their packet identifiers.
 
     level: 3, 4 or 5. packet_bytes_max: the largest packet for the client; 0 for any.
-    queue_names: of QoS 0 and of QoS 1.
+    queue_names: of QoS 0 and of QoS 1, and of QoS 2 if it has it. all_queue_names: of these, and of
+    records, whether it has them or not. exactly_once: its part for QoS 2
+    (exactly_once_session.py), in a node that has it. packet_id_max: of deliveries of QoS 1.
     """
 
     __slots__ = (
-        "_last_packet_id", "_room", "is_level_5", "level", "output", "packet_bytes_max",
-        "queue_names", "subscriptions", "topics",
+        "_last_packet_id", "_room", "all_queue_names", "exactly_once", "is_level_5", "level",
+        "output", "packet_bytes_max", "packet_id_max", "queue_names", "subscriptions", "topics",
     )  # fmt: skip
 
     def __init__(
@@ -41,7 +44,10 @@ class MqttSession(Session):
         self.level = 0
         self.is_level_5 = False
         self.packet_bytes_max = 0
-        self.queue_names = ("", "")
+        self.queue_names: tuple[str, ...] = ("", "")
+        self.all_queue_names: tuple[str, ...] = ()
+        self.exactly_once: Any = None
+        self.packet_id_max: i64 = PACKET_ID_MAX
         self.subscriptions = Subscriptions()
         self._last_packet_id: i64 = 0
         self._room: Answer[None] | None = None
@@ -51,13 +57,20 @@ class MqttSession(Session):
         self.level = level
         self.is_level_5 = level == LEVEL_5
         self.queue_names = queue_names(client_id)
+        self.all_queue_names = session_queues(client_id)
+
+    def add_exactly_once(self, exactly_once: Any, queue_name: str) -> None:
+        """It has QoS 2. exactly_once: see the class. queue_name: for its filters of QoS 2."""
+        self.exactly_once = exactly_once
+        self.queue_names = (*self.queue_names, queue_name)
+        self.packet_id_max = FIRST_SENT_ID - 1
 
     def next_packet_id(self) -> int:
         """A packet identifier that no delivery has."""
         records = self.unacked.records
         packet_id: i64 = self._last_packet_id
         while True:
-            packet_id = packet_id + 1 if packet_id < PACKET_ID_MAX else 1
+            packet_id = packet_id + 1 if packet_id < self.packet_id_max else 1
             if packet_id not in records:
                 self._last_packet_id = packet_id
                 return int(packet_id)

@@ -1,4 +1,7 @@
-"""RabbitMQ's names of the queues of MQTT sessions, and the arguments of their bindings (pure)."""
+"""The names of the queues of MQTT sessions, and the arguments of their bindings (pure).
+
+They are RabbitMQ's, but for those of QoS 2.
+"""
 
 from typing import Final
 
@@ -16,6 +19,21 @@ OPTIONS_ARGUMENT: Final = HIDDEN_ARGUMENT
 def queue_names(client_id: str) -> tuple[str, str]:
     """The queues of a session: for its filters of QoS 0, and for those of QoS 1."""
     return f"{QUEUE_PREFIX}{client_id}qos0", f"{QUEUE_PREFIX}{client_id}qos1"
+
+
+def exactly_once_queue(client_id: str) -> str:
+    """The queue of a session for its filters of QoS 2."""
+    return f"{QUEUE_PREFIX}{client_id}qos2"
+
+
+def record_queues(client_id: str) -> tuple[str, str]:
+    """The queues with the records of QoS 2: of what a client publishes, and of what it gets."""
+    return f"{QUEUE_PREFIX}{client_id}received", f"{QUEUE_PREFIX}{client_id}sent"
+
+
+def session_queues(client_id: str) -> tuple[str, ...]:
+    """All queues that a session may have."""
+    return (*queue_names(client_id), exactly_once_queue(client_id), *record_queues(client_id))
 
 
 def will_queue(client_id: str) -> str:

@@ -178,6 +178,17 @@ def read_packet_id(data: bytes, begin: int, end: int) -> int:
     return data[begin] << 8 | data[begin + 1]
 
 
+def read_acknowledgement(data: bytes, begin: int, end: int, level: int) -> tuple[int, int]:
+    """The packet identifier and the reason code of PUBREC, PUBREL or PUBCOMP.
+
+    Raises MalformedPacket. Its properties, a text and user properties, are for no one.
+    """
+    packet_id = read_packet_id(data, begin, end)
+    if level != codes.LEVEL_5 or begin + 2 == end:
+        return packet_id, codes.SUCCESS
+    return packet_id, data[begin + 2]
+
+
 def read_disconnect(data: bytes, begin: int, end: int, level: int) -> Disconnect:
     """Read a DISCONNECT. Raises MalformedPacket."""
     if level != codes.LEVEL_5 or begin == end:
@@ -216,6 +227,14 @@ def unsuback(level: int, packet_id: int, results: list[int]) -> bytes:
 
 def _answer_start(level: int, packet_id: int) -> bytes:
     return packet_id.to_bytes(2, "big") + (b"\0" if level == codes.LEVEL_5 else b"")
+
+
+def acknowledgement(level: int, kind: int, packet_id: int, code: int = codes.SUCCESS) -> bytes:
+    """PUBREC, PUBREL or PUBCOMP. kind: its type. code: a reason code, for MQTT 5.0."""
+    first = kind << 4 | (2 if kind == codes.PUBREL else 0)
+    if level != codes.LEVEL_5 or code == codes.SUCCESS:
+        return bytes((first, 2, packet_id >> 8, packet_id & 0xFF))
+    return bytes((first, 3, packet_id >> 8, packet_id & 0xFF, code))
 
 
 def disconnect(code: int, properties: Properties = NONE) -> bytes:

@@ -7,7 +7,8 @@ one topic, with the same properties, are a run, which is published in one call.
 QoS 1 is a publisher confirm: PUBACK is sent when all queues have the message safely. PUBACKs have
 the order of the PUBLISH packets, as the standard demands, and those of a round are one write.
 
-QoS 2 of MQTT 3.1.1 is treated as QoS 1, and refused in 5.0, as in RabbitMQ.
+QoS 2 of MQTT 3.1.1 is treated as QoS 1, and refused in 5.0, as in RabbitMQ, unless the session has
+`exactly_once`.
 """
 
 from collections import deque
@@ -123,6 +124,8 @@ class Publisher:
         """
         qos: i64 = first >> 1 & 3
         if qos and (qos > 1 or self._unanswered >= self._receive_max):
+            if qos == 2 and self._session.exactly_once is not None:
+                return self._add_exactly_once(data, begin, end, first)
             self._check_qos(qos)
             qos = 1
         session = self._session
@@ -175,6 +178,45 @@ class Publisher:
         if qos:
             self._ids.append(packet_id)
             self._unanswered += 1
+        return True
+
+    def _add_exactly_once(self, data: bytes, begin: i64, end: i64, first: i64) -> bool:
+        """Take a PUBLISH of QoS 2, which is not a part of a run; returns as `add`."""
+        session = self._session
+        exactly_once = session.exactly_once
+        assert exactly_once is not None, "the session has QoS 2"
+        if not self.flush() or self._turns.work_left <= 0:
+            return False
+        position: i64 = _topic_end(data, begin, end)
+        topic = data[begin + 2 : position]
+        if position + 2 > end:
+            raise MalformedPacket("PUBLISH ends too early")
+        packet_id = data[position] << 8 | data[position + 1]
+        position += 2
+        published: Published | None = None
+        if session.is_level_5:
+            published, position = self._read_properties(data, position, end)
+            if published.alias:
+                topic = self._by_alias(topic, published.alias)
+        must_refuse = self._flow.is_held and self._reading.hold_back(True)
+        if self._flow.is_held and self._reading.is_blocked and not must_refuse:
+            return False
+        publisher = exactly_once.publisher
+        if publisher is None:
+            self._input.run(exactly_once.open_publisher(self))
+            return False
+        if must_refuse:
+            publisher.refuse(packet_id)
+            return True
+        if self._unanswered + publisher.under_way >= self._receive_max:
+            publisher.check_known(packet_id, int(self._receive_max))
+        retains = first & 1 != 0
+        header = self._header_of(published, 1, retains) if published or retains else QOS_1
+        target = self._find_target(topic)
+        self._turns.work_left -= RUN_WORK + target.work
+        steps = publisher.publish(packet_id, target, header, data[position:end], retains)
+        if steps is not None:
+            self._input.run(steps)
         return True
 
     def _begin_run(self, header: ContentHeader, qos: i64, retains: bool) -> None:
@@ -303,20 +345,20 @@ class Publisher:
             steps = resolve(session, target)
             if steps is not None:
                 return self._resolve_and_publish(steps, target, publication)
-            self._leave_out_own(target)
+            self.leave_out_own(target)
         return publishing.publish(session, target, publication)
 
     async def _resolve_and_publish(
         self, steps: Steps, target: Target, publication: Publication
     ) -> None:
         await steps
-        self._leave_out_own(target)
+        self.leave_out_own(target)
         rest = publishing.publish(self._session, target, publication)
         if rest is not None:
             await rest
 
-    def _leave_out_own(self, target: Target) -> None:
-        """Do not publish to the session's own queues if its filters say `no local`."""
+    def leave_out_own(self, target: Target) -> None:
+        """If its filters say `no local`: do not publish to the session's own queues."""
         session = self._session
         key, subscriptions = target.address.routing_key, session.subscriptions
         refusing = [
@@ -339,7 +381,7 @@ class Publisher:
         if session.is_level_5 and target.is_simple and not target.queues:
             self._set_codes(len(publication.messages), codes.NO_MATCHING_SUBSCRIBERS)
         if retains:
-            self._retain(target, publication.messages[0])
+            self.retain(session, target, publication.messages[0], self._qos > 0)
 
     def _set_codes(self, count: int, code: int) -> None:
         """Set the code of the last PUBLISH packets."""
@@ -350,9 +392,10 @@ class Publisher:
             if place >= 0 and answers[place][1] == WAITING:
                 answers[place] = (answers[place][0], -code)
 
-    def _retain(self, target: Target, message: Message) -> None:
-        """Keep a message for later subscribers of its topic; PUBACK waits until it is on disk."""
-        session = self._session
+    def retain(
+        self, session: MqttSession, target: Target, message: Message, is_confirmed: bool
+    ) -> None:
+        """Keep a message that a session has just published; its confirm waits for the disk."""
         topic = session.topics.topic(target.address.routing_key)
         answer = retain(session.services, session.vhost.name, topic, message)
         room = session.services.retained.room()
@@ -360,7 +403,7 @@ class Publisher:
             # The disk is slower than the clients.
             self._input.run(_until(room))
         confirms = session.confirms
-        if answer.is_given or confirms is None or not self._qos:
+        if answer.is_given or confirms is None or not is_confirmed:
             return
         number = confirms.published
         confirms.hold(number, 1, answer)

@@ -1,7 +1,8 @@
 """SUBSCRIBE and UNSUBSCRIBE: a session's queues and their bindings, and its consumers.
 
 A session has a queue for its filters of QoS 0 and one for those of QoS 1, with RabbitMQ's names, so
-AMQP clients can use them. They are declared when they are needed first:
+AMQP clients can use them, and one for those of QoS 2 if the node has it. They are declared when
+they are needed first:
 
     session        queues
     that stays     durable, with the session's expiry interval as x-expires
@@ -15,6 +16,7 @@ from typing import Final
 
 from leveret.broker.amqp.errors import ChannelFault, Fault
 from leveret.broker.amqp.field_table import Table, encode_table
+from leveret.broker.config import MqttSettings
 from leveret.broker.policies.policy_table import effective_options, merged
 from leveret.broker.protocols.mqtt import codes
 from leveret.broker.protocols.mqtt.consumer import MqttConsumer
@@ -55,18 +57,19 @@ class SessionQueues:
     prefetch_count: how many QoS 1 messages the client may have unacknowledged.
     """
 
-    __slots__ = ("_exchange", "_session", "expiry_s")
+    __slots__ = ("_exchange", "_qos_max", "_session", "expiry_s")
 
     def __init__(self, session: MqttSession, expiry_s: int, prefetch_count: int) -> None:
         self._session = session
         self._exchange = session.services.config.mqtt.exchange
+        self._qos_max = 1 if session.exactly_once is None else 2
         self.expiry_s = expiry_s
         session.prefetch_count = prefetch_count
 
     def existing(self) -> list[QueueClient]:
         """The queues that there are."""
         queues = self._session.vhost.queues
-        return [queues[name] for name in self._session.queue_names if name in queues]
+        return [queues[name] for name in self._session.all_queue_names if name in queues]
 
     @property
     def is_present(self) -> bool:
@@ -112,6 +115,8 @@ class SessionQueues:
     async def resume(self) -> None:
         """Continue a session that has stayed: its subscriptions, and deliveries."""
         session = self._session
+        if session.exactly_once is not None:
+            await session.exactly_once.resume()
         for qos, name in enumerate(session.queue_names):
             queue = session.vhost.queues.get(name)
             if queue is None:
@@ -120,7 +125,8 @@ class SessionQueues:
                 if binding.source.name == self._exchange:
                     subscription = read_binding(qos, binding.arguments)
                     session.subscriptions.add(binding.routing_key, subscription)
-            await self._consume(qos)
+            if qos < 2:
+                await self._consume(qos)
         for key, subscription in tuple(session.subscriptions.by_key.items()):
             topic_filter = session.topics.topic_filter(key).encode("utf-8", "surrogateescape")
             await self._share(topic_filter, subscription)
@@ -153,7 +159,7 @@ class SessionQueues:
                 code = _code_of(fault) if session.is_level_5 else codes.REFUSED_SUBSCRIPTION_311
                 granted += [code] * (len(packet.filters) - len(granted))
                 break
-            granted.append(min(one.qos, 1))
+            granted.append(min(one.qos, self._qos_max))
             added.append((one, is_new))
         self._forget_wanted()
         # All together take one or two syncs.
@@ -169,7 +175,7 @@ class SessionQueues:
         written: gets answers that are given when the changes are on disk.
         """
         session = self._session
-        qos = min(wanted.qos, 1)
+        qos = min(wanted.qos, self._qos_max)
         subscription = Subscription(qos, wanted.options & OPTIONS if session.is_level_5 else 0,
                                     identifier)  # fmt: skip
         # An invalid one is refused before anything is declared.
@@ -209,7 +215,8 @@ class SessionQueues:
         key = session.topics.binding_key(shared.topic_filter)
         await (await bind_queue(session, name, self._exchange, key, {}))
         wanted = wanted_by([subscription])
-        await self._consume_as(name, name, subscription.qos, wanted)
+        # Messages of a group may go to any of its clients, so none gets them exactly once.
+        await self._consume_as(name, name, min(subscription.qos, 1), wanted)
 
     def _arguments(self, key: str, subscription: Subscription) -> Table:
         return binding_arguments(key, subscription) if self._session.is_level_5 else {}
@@ -232,15 +239,14 @@ class SessionQueues:
         await declare_queue(session, name, properties)
 
     def _queue_arguments(self, qos: int) -> Table:
-        arguments: Table = {}
-        if self.expiry_s != PERMANENT_S:
-            arguments["x-expires"] = ("l", self.expiry_s * 1000)
-        if qos and self._session.services.config.mqtt.durable_queue_type == QUORUM:
-            arguments[TYPE_ARGUMENT] = ("S", QUORUM)
-        return arguments
+        return session_queue_arguments(self.expiry_s, qos, self._session.services.config.mqtt)
 
     async def _consume(self, qos: int) -> None:
         session = self._session
+        if qos == 2:
+            await session.exactly_once.open_consumer()
+            session.exactly_once.begin()
+            return
         tag = f"qos{qos}"
         if tag not in session.consumers:
             await self._consume_as(tag, session.queue_names[qos], qos)
@@ -298,6 +304,16 @@ class SessionQueues:
             place = (self._exchange, QUEUE, name, key, encode_table(arguments))
             if place in queue.bindings:
                 written.append(await unbind_queue(session, name, self._exchange, key, arguments))
+
+
+def session_queue_arguments(expiry_s: int, qos: int, settings: MqttSettings) -> Table:
+    """The arguments of a queue of a session that stays for this many seconds."""
+    arguments: Table = {}
+    if expiry_s and expiry_s != PERMANENT_S:
+        arguments["x-expires"] = ("l", expiry_s * 1000)
+    if qos and settings.durable_queue_type == QUORUM:
+        arguments[TYPE_ARGUMENT] = ("S", QUORUM)
+    return arguments
 
 
 async def _give_way(session: MqttSession) -> None:
