@@ -10,16 +10,19 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from leveret.broker.registry.stored import declared_ids
+from leveret.broker.retained.retained_messages import FORGET_AFTER_MS
 from leveret.cluster.quorum.machine.commands import message_count
 from leveret.cluster.replicated_queues.stored_groups import StoredGroups
-from leveret.storage.check.check import DeclaredIds, StoreReport, check_store
+from leveret.storage.check.check import DeclaredIds, check_store
 from leveret.storage.check.check_metadata import check_metadata, repair_metadata
+from leveret.storage.check.check_retained import check_retained, repair_retained
 from leveret.storage.check.check_segments import FileReport
 from leveret.storage.check.kept_originals import DAMAGED
 from leveret.storage.check.repair import repair_store
 from leveret.storage.disk.data_directory import DataDirectoryError, DataDirectoryLock
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.metadata.metadata_rows import Definitions
+from leveret.storage.retained.retained_file import RetainedFileError
 
 EXIT_DAMAGED, EXIT_CANNOT = 1, 2
 
@@ -32,16 +35,16 @@ app = typer.Typer(help="Check or repair the files of a stopped node.", no_args_i
 @app.command()
 def check(directory: Directory) -> None:
     """Read every file, and report its contents and any damage. Exits with 1 if there is damage."""
-    definitions, report = _locked(directory, lambda progress: _check_both(directory, progress))
-    for file in report.files:
+    definitions, files = _locked(directory, lambda progress: _check_all(directory, progress))
+    for file in files:
         _show(directory, file)
     for problem in definitions.damaged:
         typer.echo(problem)
-    problems = len(report.problems) + len(definitions.damaged)
-    messages = sum(file.counts.get("messages", 0) for file in report.files)
-    size = sum(file.size for file in report.files)
+    problems = sum(len(file.problems) for file in files) + len(definitions.damaged)
+    messages = sum(file.counts.get("messages", 0) for file in files)
+    size = sum(file.size for file in files)
     typer.echo(
-        f"{len(report.files)} files, {size:,} bytes, {messages:,} messages (including deleted ones "
+        f"{len(files)} files, {size:,} bytes, {messages:,} messages (including deleted ones "
         f"and copies); {problems} problems"
     )
     if problems:
@@ -59,6 +62,10 @@ def repair(directory: Directory) -> None:
     )
     if _locked(directory, lambda progress: repair_metadata(directory)):
         typer.echo(f"undamaged declarations were kept; the original is in {directory / DAMAGED}")
+    if _locked(directory, lambda progress: repair_retained(directory, FORGET_AFTER_MS)):
+        typer.echo(
+            f"undamaged retained messages were kept; the original is in {directory / DAMAGED}"
+        )
     for path in files:
         kept = directory / DAMAGED / path.relative_to(directory)
         typer.echo(f"{path}: undamaged parts were kept; the original is {kept}")
@@ -70,12 +77,14 @@ def repair(directory: Directory) -> None:
         sys.exit(EXIT_DAMAGED)
 
 
-def _check_both(
+def _check_all(
     directory: Path, progress: Callable[[int, int], None]
-) -> tuple[Definitions, StoreReport]:
+) -> tuple[Definitions, list[FileReport]]:
     definitions = check_metadata(directory)
     declared = _declared(definitions)
-    return definitions, check_store(directory, declared, progress, message_count)
+    files = list(check_store(directory, declared, progress, message_count).files)
+    retained = check_retained(directory)
+    return definitions, files if retained is None else [*files, retained]
 
 
 def _declared(definitions: Definitions) -> DeclaredIds | None:
@@ -96,7 +105,7 @@ def _locked(directory: Path, work: Callable[[Callable[[int, int], None]], Result
         with _progress() as progress:
             task = progress.add_task("reading", total=None)
             return work(lambda done, total: progress.update(task, completed=done, total=total))
-    except (DataDirectoryError, StoreError) as error:
+    except (DataDirectoryError, RetainedFileError, StoreError) as error:
         _give_up(str(error))
     finally:
         lock.release()

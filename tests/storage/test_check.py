@@ -1,5 +1,7 @@
 """`leveret store check` finds damage, and `leveret store repair` moves damaged parts away."""
 
+import sqlite3
+
 import pytest
 from typer.testing import CliRunner
 
@@ -12,6 +14,10 @@ from leveret.storage.messages.message import Message
 from leveret.storage.messages.message_run import run_of
 from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.storage.metadata.metadata_rows import QueueRow, VhostRow
+from leveret.storage.retained.retained_file import RETAINED_FILE, RetainedFile
+from leveret.storage.retained.retained_rows import RetainedRow
+from leveret.storage.retained.retained_transaction import Change, Limits
+from leveret.storage.retained.topic_keys import key_of
 from leveret.storage.store import store as store_module
 from tests.patience import until
 from tests.storage.files_by_hand import bodies, log, segment, state, stored
@@ -101,3 +107,26 @@ def test_the_command_refuses_a_node_that_runs(tmp_path):
     lock.release()
     assert outcome.exit_code == 2
     assert "in use by another server" in outcome.output
+
+
+def test_retained_messages_are_checked_and_repaired(tmp_path):
+    file = RetainedFile(tmp_path / RETAINED_FILE, forget_after_ms=1000)
+    row = RetainedRow(b"/", key_of("a/b"), 1, "n@h", is_message=True, payload=b"20")
+    file.apply([Change(row)], Limits())
+    file.close()
+    metadata = SqliteMetadata(tmp_path / "metadata.sqlite")
+    metadata.load()
+    metadata.close()
+    connection = sqlite3.connect(tmp_path / RETAINED_FILE)
+    with connection:
+        connection.execute("UPDATE rows SET payload = x'21'")
+    connection.close()
+    code, output = run("check", tmp_path)
+    assert (code, "    the row of topic 'a/b' is damaged" in output) == (1, True)
+    code, output = run("repair", tmp_path)
+    assert (code, "undamaged retained messages were kept; the original is in" in output) == (
+        0,
+        True,
+    )
+    code, output = run("check", tmp_path)
+    assert (code, "retained.sqlite: " in output) == (0, True)
