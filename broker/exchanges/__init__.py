@@ -1,15 +1,15 @@
 """Exchange types: a module for each, and the router that follows bindings between exchanges."""
 
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.exchanges.exchange_type import ExchangeType
 from leveret.broker.exchanges.missing_type import MissingType
 from leveret.broker.exchanges.plain_types import PLAIN_TYPES, create_from
 from leveret.broker.exchanges.plain_types import no_such_type as no_such_type
 from leveret.broker.plugins.extensions import Extensions
+from leveret.broker.plugins.own_plugins import contributed
 
 EXCHANGE_TYPES: Extensions[type[ExchangeType]] = Extensions(
-    PLAIN_TYPES.group, {**PLAIN_TYPES.own, DelayedMessage.name: DelayedMessage}
+    PLAIN_TYPES.group, PLAIN_TYPES.own, contributed("exchange_types")
 )
 """The types that `exchange.declare` accepts."""
 

@@ -1,31 +1,25 @@
-"""The exchange types by name, except the delayed type, which wraps one of them."""
+"""The exchange types by name, except the delayed type, which wraps one of them.
+
+Those that are plugins in RabbitMQ are contributed by the plugins with these names.
+"""
 
 from collections.abc import Mapping
 
 from leveret.broker.amqp.errors import ConnectionFault, command_invalid
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.exchanges.consistent_hash import ConsistentHash
 from leveret.broker.exchanges.direct import Direct
 from leveret.broker.exchanges.exchange_type import ExchangeType
 from leveret.broker.exchanges.fanout import Fanout
-from leveret.broker.exchanges.federation_upstream import FederationUpstream
 from leveret.broker.exchanges.headers import Headers
-from leveret.broker.exchanges.modulus_hash import ModulusHash
-from leveret.broker.exchanges.random_choice import RandomChoice
-from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.exchanges.topic import Topic
 from leveret.broker.plugins.extensions import Extensions
+from leveret.broker.plugins.own_plugins import DELAYED, contributed
 
 PLAIN_TYPES: Extensions[type[ExchangeType]] = Extensions(
     "leveret.exchange_types",
-    {
-        exchange_type.name: exchange_type
-        for exchange_type in (
-            Direct, Fanout, Topic, Headers,
-            ConsistentHash, FederationUpstream, ModulusHash, RandomChoice, RecentHistory,
-        )
-    },
-)  # fmt: skip
+    {exchange_type.name: exchange_type for exchange_type in (Direct, Fanout, Topic, Headers)},
+    contributed("exchange_types", but=DELAYED),
+)
 
 
 def no_such_type(name: str) -> ConnectionFault:

@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from leveret.broker.plugins.contributions import GROUP, loaded
@@ -68,18 +69,27 @@ to them even where the plugin is not enabled.
 class Extensions(Mapping[str, T], Generic[T]):
     """The product's own objects of a kind, and those of installed packages.
 
+    own: objects that every node uses. places: of those that plugins of Leveret contribute
+    (own_plugins.py), which are imported when they are looked up.
+
     An extension that cannot be loaded is logged, and treated as not installed. A package cannot
     replace the product's own objects.
     """
 
-    def __init__(self, group: str, own: Mapping[str, T]) -> None:
+    def __init__(
+        self, group: str, own: Mapping[str, T], places: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.group = group
         self.own = own
-        _own[group].update(own)
+        self.places = places
+        _own[group].update(own, places)
 
     def __getitem__(self, name: str) -> T:
         if name in self.own:
             return self.own[name]
+        if name in self.places:
+            found: T = loaded(self.places[name])
+            return found
         contributed = _contributed[self.group].get(name)
         if contributed:
             extension: T = contributed[0][1]
@@ -87,10 +97,16 @@ class Extensions(Mapping[str, T], Generic[T]):
         return self._installed[name]
 
     def __iter__(self) -> Iterator[str]:
-        yield from dict.fromkeys((*self.own, *_contributed[self.group], *self._installed))
+        contributed = _contributed[self.group]
+        yield from dict.fromkeys((*self.own_names, *contributed, *self._installed))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """The names of the product's own objects."""
+        return (*self.own, *self.places)
 
     def load_installed(self) -> Mapping[str, T]:
         """The extensions of installed packages."""
@@ -100,7 +116,7 @@ class Extensions(Mapping[str, T], Generic[T]):
     def _installed(self) -> dict[str, T]:
         installed: dict[str, T] = {}
         for name, value, load in _found(self.group):
-            if name in self.own or name in installed:
+            if name in self.own_names or name in installed:
                 logger.warning(
                     "%s is left out of %s: the name '%s' is taken", value, self.group, name
                 )

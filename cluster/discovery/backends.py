@@ -4,22 +4,17 @@ from collections.abc import Callable
 
 from leveret.broker.config.formation_settings import (
     CLASSIC_CONFIG,
-    CONSUL,
     DNS,
-    ETCD,
-    KUBERNETES,
     PEER_DISCOVERY,
 )
 from leveret.broker.config.setting_error import SettingError
 from leveret.broker.config.settings import Config
 from leveret.broker.plugins.extensions import Extensions
+from leveret.broker.plugins.own_plugins import contributed
 from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.classic_config import ClassicConfig
-from leveret.cluster.discovery.consul import Consul
 from leveret.cluster.discovery.discovery import Discovery
 from leveret.cluster.discovery.dns import Dns
-from leveret.cluster.discovery.etcd import Etcd
-from leveret.cluster.discovery.kubernetes import Kubernetes
 from leveret.cluster.discovery.node_names import NodeNames
 
 Maker = Callable[[Config, NodeAddress], Discovery]
@@ -38,27 +33,8 @@ def _dns(config: Config, own: NodeAddress) -> Discovery:
     return Dns(settings, NodeNames(own.name))
 
 
-def _consul(config: Config, own: NodeAddress) -> Discovery:
-    return Consul(config.cluster_formation.consul, own, NodeNames(own.name))
-
-
-def _etcd(config: Config, own: NodeAddress) -> Discovery:
-    return Etcd(config.cluster_formation.etcd, own)
-
-
-def _kubernetes(config: Config, own: NodeAddress) -> Discovery:
-    return Kubernetes(config.cluster_formation.kubernetes, NodeNames(own.name))
-
-
 MAKERS: Extensions[Maker] = Extensions(
-    PEER_DISCOVERY,
-    {
-        CLASSIC_CONFIG: _classic_config,
-        DNS: _dns,
-        CONSUL: _consul,
-        ETCD: _etcd,
-        KUBERNETES: _kubernetes,
-    },
+    PEER_DISCOVERY, {CLASSIC_CONFIG: _classic_config, DNS: _dns}, contributed("peer_discovery")
 )
 
 

@@ -19,6 +19,7 @@ import msgspec
 
 from leveret.broker.config.formation_settings import CONSUL, DISC, ConsulSettings
 from leveret.broker.config.setting_error import SettingError
+from leveret.broker.config.settings import Config
 from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.consul_api import ConsulApi
 from leveret.cluster.discovery.consul_lock import ConsulLock
@@ -188,3 +189,8 @@ def _address(settings: ConsulSettings, names: NodeNames) -> str:
     if settings.svc_addr_auto:
         return names.own_host if settings.svc_addr_use_nodename else socket.gethostname()
     return settings.svc_addr
+
+
+def consul_discovery(config: Config, own: NodeAddress) -> Consul:
+    """The backend that the settings describe. own: this node."""
+    return Consul(config.cluster_formation.consul, own, NodeNames(own.name))

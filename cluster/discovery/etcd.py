@@ -17,6 +17,7 @@ import logging
 import msgspec
 
 from leveret.broker.config.formation_settings import DISC, ETCD, EtcdSettings
+from leveret.broker.config.settings import Config
 from leveret.broker.runtime.node_address import NodeAddress, read_node_address
 from leveret.cluster.discovery.discovery import Discovered
 from leveret.cluster.discovery.etcd_api import EtcdApi, after_prefix, encoded
@@ -122,3 +123,8 @@ def _node_of(value: str) -> NodeAddress | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, binascii.Error, ValueError) as error:
         logger.error("ignoring a key in etcd that does not name a node: %s", error)
         return None
+
+
+def etcd_discovery(config: Config, own: NodeAddress) -> Etcd:
+    """The backend that the settings describe. own: this node."""
+    return Etcd(config.cluster_formation.etcd, own)

@@ -26,6 +26,7 @@ from yarl import URL
 from leveret.broker.auth.backends.client_tls import client_context
 from leveret.broker.config.formation_settings import DISC, KUBERNETES, KubernetesSettings
 from leveret.broker.config.setting_error import SettingError
+from leveret.broker.config.settings import Config
 from leveret.broker.config.tls_settings import ClientTlsOptions
 from leveret.broker.runtime.node_address import NodeAddress
 from leveret.cluster.discovery.discovery import Discovered, DiscoveryError
@@ -215,3 +216,8 @@ def _read_line(path: Path, key: str) -> str:
             "has automountServiceAccountToken"
         ) from None
     return text
+
+
+def kubernetes_discovery(config: Config, own: NodeAddress) -> Kubernetes:
+    """The backend that the settings describe. own: this node."""
+    return Kubernetes(config.cluster_formation.kubernetes, NodeNames(own.name))

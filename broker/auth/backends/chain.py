@@ -19,6 +19,7 @@ from leveret.broker.config import Config
 from leveret.broker.config.authentication_settings import AuthenticationSettings
 from leveret.broker.config.setting_error import described
 from leveret.broker.plugins.extensions import Extensions
+from leveret.broker.plugins.own_plugins import contributed
 from leveret.broker.runtime.clock import Clock
 
 HTTP, OAUTH2, CACHE = "http", "oauth2", "cache"
@@ -116,31 +117,11 @@ def _by_number(word: str) -> tuple[int, int, str]:
     return (0, int(word), "") if word.isdecimal() else (1, 0, word)
 
 
-# Importing the clients of these takes 200 ms, so only a node that uses them does.
+MAKERS: Extensions[Maker] = Extensions("leveret.auth_backends", {}, contributed("auth_backends"))
+"""Makers of the backends that ask a server. They raise ValueError or OSError for bad settings.
 
-
-def _http(config: Config, clock: Clock) -> Backend:
-    from leveret.broker.auth.backends.http import HttpBackend  # noqa: PLC0415
-
-    return HttpBackend(config.auth_http)
-
-
-def _ldap(config: Config, clock: Clock) -> Backend:
-    from leveret.broker.auth.backends.ldap import LdapBackend  # noqa: PLC0415
-
-    return LdapBackend(config.ldap, clock)
-
-
-def _oauth2(config: Config, clock: Clock) -> Backend:
-    from leveret.broker.auth.backends.oauth2 import OAuth2Backend  # noqa: PLC0415
-
-    return OAuth2Backend(config.oauth2, clock)
-
-
-MAKERS: Extensions[Maker] = Extensions(
-    "leveret.auth_backends", {HTTP: _http, LDAP: _ldap, OAUTH2: _oauth2}
-)
-"""Makers of the backends that ask a server. They raise ValueError or OSError for bad settings."""
+Importing the clients of Leveret's own takes 200 ms, so only a node that uses them does.
+"""
 
 
 class _Backends:

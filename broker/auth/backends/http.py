@@ -20,7 +20,9 @@ from yarl import URL
 from leveret.broker.auth.backends.client_tls import client_context, shown_address
 from leveret.broker.auth.backends.redirects import requested
 from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
+from leveret.broker.config import Config
 from leveret.broker.config.authentication_settings import HttpSettings
+from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.http_answers import AnswerError, content_of, open_session
 
 ALLOW, DENY = "allow", "deny"
@@ -180,3 +182,8 @@ def _reason(error: Exception) -> str:
 def _complain(url: str) -> NoReturn:
     """Raise BackendUnavailable without the answer, which may repeat the password."""
     raise BackendUnavailable(f"{shown_address(url)} answered neither allow nor deny")
+
+
+def http_backend(config: Config, clock: Clock) -> HttpBackend:
+    """The backend that the settings describe. Raises ValueError, OSError."""
+    return HttpBackend(config.auth_http)

@@ -32,6 +32,7 @@ from leveret.broker.auth.backends.ldap_queries import (
     fill,
 )
 from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
+from leveret.broker.config import Config
 from leveret.broker.config.ldap_settings import ANONYMOUS, LdapSettings
 from leveret.broker.runtime.clock import Clock
 
@@ -292,3 +293,8 @@ def _check(settings: LdapSettings) -> None:
     ):  # fmt: skip
         if dn and not password:
             raise ValueError(f"auth_ldap.{key}.user_dn needs auth_ldap.{key}.password")
+
+
+def ldap_backend(config: Config, clock: Clock) -> LdapBackend:
+    """The backend that the settings describe. Raises ValueError, OSError."""
+    return LdapBackend(config.ldap, clock)

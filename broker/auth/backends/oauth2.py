@@ -24,6 +24,7 @@ from leveret.broker.auth.backends.oauth2_scopes import (
     words,
 )
 from leveret.broker.auth.identity import Identity, LoginAttempt
+from leveret.broker.config import Config
 from leveret.broker.config.oauth2_settings import OAuth2Settings
 from leveret.broker.runtime.clock import Clock
 
@@ -195,3 +196,8 @@ def _rules(settings: OAuth2Settings) -> ScopeRules:
         dict(settings.scope_aliases) | numbered,
         settings.resource_server_type,
     )
+
+
+def oauth2_backend(config: Config, clock: Clock) -> OAuth2Backend:
+    """The backend that the settings describe. Raises ValueError, OSError."""
+    return OAuth2Backend(config.oauth2, clock)
