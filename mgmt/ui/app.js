@@ -30,6 +30,7 @@ import "./pages/policies.js";
 import "./pages/limits.js";
 import "./pages/features.js";
 import "./pages/audit.js";
+import "./pages/mqtt.js";
 import "./pages/shovels.js";
 import "./pages/standby.js";
 import "./pages/federation.js";

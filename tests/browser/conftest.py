@@ -7,7 +7,7 @@ import pytest
 from tests.browser.browser import Browser
 from tests.browser.chromium import is_installed, start_chromium
 from tests.mgmt.served_node import ServedNode
-from tests.ports import free_port
+from tests.ports import free_ports
 
 SESSION_MINUTES = 30
 # The pages load nothing from other servers and have no inline code.
@@ -20,10 +20,13 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory):
-    port = free_port()
-    listener = f"stream.listeners.tcp.default = 127.0.0.1:{port}"
-    served = ServedNode(tmp_path_factory.mktemp("node"), f"{CONFIGURATION}\n{listener}")
-    served.stream_port = port
+    stream_port, mqtt_port = free_ports(2)
+    listeners = (
+        f"stream.listeners.tcp.default = 127.0.0.1:{stream_port}\n"
+        f"mqtt.listeners.tcp.default = 127.0.0.1:{mqtt_port}"
+    )
+    served = ServedNode(tmp_path_factory.mktemp("node"), f"{CONFIGURATION}\n{listeners}")
+    served.stream_port, served.mqtt_port = stream_port, mqtt_port
     yield served
     served.stop()
 

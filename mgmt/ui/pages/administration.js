@@ -17,6 +17,7 @@ const TABS = [
   {name: "operator-policies", title: "Operator policies", isFor: everybody},
   {name: "limits", title: "Limits", isFor: everybody},
   {name: "features", title: "Feature flags", isFor: everybody},
+  {name: "mqtt", title: "MQTT", isFor: mayMonitor},
   {name: "shovels", title: "Shovels", isFor: mayMonitor},
   {name: "federation", title: "Federation status", isFor: mayMonitor},
   {name: "federation-upstreams", title: "Federation upstreams", isFor: mayMakePolicies},
