@@ -14,7 +14,6 @@ read, and in the step in which the stream came to have more than the consumer ha
 from leveret.analytics.tables.engine import Engine
 
 _STEP_US = 10_000_000
-STEP_SECONDS = 10
 _NEVER = "9000000000000000000"
 
 STREAM_STEPS = f"""

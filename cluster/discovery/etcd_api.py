@@ -47,7 +47,7 @@ class LeaseState(msgspec.Struct):
     TTL: str = "0"
 
 
-class KeptAlive(msgspec.Struct):
+class LeaseKeptAlive(msgspec.Struct):
     """The first answer of the stream lease/keepalive."""
 
     result: LeaseState | None = None
@@ -111,7 +111,7 @@ class EtcdApi:
 
     async def keep_alive(self, lease: str) -> bool:
         """Renew a lease for its whole TTL. Returns whether it is valid. Raises DiscoveryError."""
-        answer = await self.ask("/lease/keepalive", {"ID": lease}, KeptAlive)
+        answer = await self.ask("/lease/keepalive", {"ID": lease}, LeaseKeptAlive)
         return answer.result is not None and int(answer.result.TTL) > 0
 
     async def revoke_lease(self, lease: str) -> None:

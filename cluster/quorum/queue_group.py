@@ -43,7 +43,7 @@ AnswerTo = Callable[[bytes | None], object]
 _CONSUMERS = msgspec.msgpack.Decoder(ConsumerFigures)
 
 
-class GroupUse(Protocol):
+class QueueGroupUse(Protocol):
     """The node's use of a group (groups/uses.py)."""
 
     def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
@@ -92,7 +92,7 @@ class LocalMember(Protocol):
 class QueueGroup:
     """The `GroupService` of a queue's client. `begin` is called before the client's first call."""
 
-    _use: GroupUse
+    _use: QueueGroupUse
 
     def __init__(self, member: LocalMember) -> None:
         self.watch = member.watch
@@ -106,7 +106,7 @@ class QueueGroup:
         self.is_new = member.is_new
         self._end = member.end
 
-    def begin(self, use: GroupUse) -> None:
+    def begin(self, use: QueueGroupUse) -> None:
         """Set the node's use of the group. It refers to the client, which refers to this object."""
         self._use = use
 

@@ -21,7 +21,7 @@ WINDOW_MESSAGES, WINDOW_BYTES = 4000, 4 * 1024 * 1024
 """Two turns of a queue (TURN_MESSAGES_MAX), and eight of its deliveries of large bodies."""
 
 
-class ConsumedQueue(Protocol):
+class ConsumedRemoteQueue(Protocol):
     """The queue of a consumer (remote_queue.py)."""
 
     def deliver(self, consumer: "RemoteConsumer", payload: bytes) -> None:
@@ -48,7 +48,7 @@ class RemoteConsumer:
         "is_ended", "number", "queue",
     )  # fmt: skip
 
-    def __init__(self, queue: ConsumedQueue, number: int, consumer: Consumer) -> None:
+    def __init__(self, queue: ConsumedRemoteQueue, number: int, consumer: Consumer) -> None:
         self.queue = queue
         self.number = number
         self.consumer = consumer

@@ -24,7 +24,6 @@ RAFT_STATES = {"pre_candidate": "pre_vote"}
 """RabbitMQ's names of roles, where they differ."""
 Lacked = Callable[[int], tuple[int, int]]
 DAMAGED = "damaged"
-RECEIVES_SNAPSHOT = "receive_snapshot"
 NOT_LED = "the queue has no leader"
 MOST_LOST = (
     "most of its members are lost: `leveretctl force_shrink_member_to_current_member` recovers it "

@@ -79,7 +79,7 @@ class Store(Protocol):
         """The next rows of a bucket whose versions are not known."""
 
 
-class LinkedNode:
+class NodeExchange:
     """The exchange with one node. differing: the buckets that are still to be compared."""
 
     def __init__(self, peer: Peer) -> None:
@@ -111,7 +111,7 @@ class RetainedCopies:
     def __init__(self, links: ServiceRegistry, store: Store, clock: Clock) -> None:
         self._retained = store
         self._clock = clock
-        self._nodes: dict[str, LinkedNode] = {}
+        self._nodes: dict[str, NodeExchange] = {}
         self._timer: Timer | None = None
         store.copies = self
         links.register(RETAINED_SERVICE, self)
@@ -143,7 +143,7 @@ class RetainedCopies:
         """A link to a node is up: find out what it lacks."""
         if FEATURE not in peer.features:
             return
-        node = self._nodes[peer.name] = LinkedNode(peer)
+        node = self._nodes[peer.name] = NodeExchange(peer)
         self._send_digests(node)
         if self._timer is None:
             self._timer = self._clock.call_later_ms(COMPARE_MS, self._compare_regularly)
@@ -197,11 +197,11 @@ class RetainedCopies:
         for node in self._nodes.values():
             self._send_digests(node)
 
-    def _send_digests(self, node: LinkedNode) -> None:
+    def _send_digests(self, node: NodeExchange) -> None:
         digests = self._retained.digests if self._retained.is_open else []
         node.send(Digests({bucket: digest for bucket, digest in enumerate(digests) if digest}))
 
-    def _compare(self, node: LinkedNode, theirs: dict[int, int]) -> None:
+    def _compare(self, node: NodeExchange, theirs: dict[int, int]) -> None:
         """The digests of the other node: ask for what differs."""
         if not theirs:
             return
@@ -210,7 +210,7 @@ class RetainedCopies:
         if node.compared is None:
             self._ask_next(node)
 
-    def _ask_next(self, node: LinkedNode) -> None:
+    def _ask_next(self, node: NodeExchange) -> None:
         """Send the other node the versions in the next bucket that differs (RTC2)."""
         if not node.differing or not node.is_up:
             return
@@ -219,7 +219,7 @@ class RetainedCopies:
         versions.when_given(lambda: self._ask(node, bucket, versions))
 
     @staticmethod
-    def _ask(node: LinkedNode, bucket: int, answer: Answer[list[RetainedVersion]]) -> None:
+    def _ask(node: NodeExchange, bucket: int, answer: Answer[list[RetainedVersion]]) -> None:
         try:
             versions = answer.result()
         except Exception as error:
@@ -230,7 +230,7 @@ class RetainedCopies:
             return
         node.send(Versions(bucket, [(one.time, one.node) for one in versions]))
 
-    def _tell(self, node: LinkedNode, asked: Versions, after: int) -> None:
+    def _tell(self, node: NodeExchange, asked: Versions, after: int) -> None:
         """Send the rows of a bucket that the other node lacks, one frame after the other."""
         if not node.is_up:
             return
@@ -238,7 +238,7 @@ class RetainedCopies:
         answer = self._retained.rows_but(asked.bucket, known, after)
         answer.when_given(lambda: self._tell_page(node, asked, answer))
 
-    def _tell_page(self, node: LinkedNode, asked: Versions, answer: Answer[RowsPage]) -> None:
+    def _tell_page(self, node: NodeExchange, asked: Versions, answer: Answer[RowsPage]) -> None:
         try:
             page = answer.result()
         except Exception as error:

@@ -178,11 +178,6 @@ class Store:
         return store_figures(self.disk.counts, messages, (self.bodies.reads, self.bodies.writes))
 
     @property
-    def page_worker(self) -> Worker:
-        """The thread that writes files other than the log."""
-        return self._page_worker
-
-    @property
     def ready_count(self) -> int:
         """The ready messages of all queues, and of copies of queues that another node leads."""
         return sum(queue.ready_count for queue in self.pager.queues.values())

@@ -60,8 +60,6 @@ _REPEATED: Final = (USER_PROPERTY, SUBSCRIPTION_IDENTIFIER)
 Properties = dict[int, Any]
 """By identifier: numbers, texts, bytes; lists of pairs of texts, and of numbers."""
 NONE: Final[Properties] = {}
-VARIABLE_MAX: Final = 268_435_455
-"""The largest number in the form of a variable byte integer."""
 
 
 class MalformedPacket(Exception):

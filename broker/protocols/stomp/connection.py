@@ -1,6 +1,6 @@
 """A connection of STOMP: an asyncio protocol, composed of parts.
 
-    socket -> Incoming -> login, Sending, Subscribing, acknowledge -> StompSession -> StompOutput
+    socket -> StompInput -> login, Sending, Subscribing, acknowledge -> StompSession -> StompOutput
 
 The connection itself has the client's session and its heart-beats; the rest is that of all
 protocols (protocols/socket_connection.py). The parts refer to it weakly.
@@ -23,7 +23,7 @@ from leveret.broker.protocols.socket_connection import SocketConnection
 from leveret.broker.protocols.stomp.errors import StompError
 from leveret.broker.protocols.stomp.frames import FRAME_END, NUL
 from leveret.broker.protocols.stomp.heart_beats import HeartBeats
-from leveret.broker.protocols.stomp.incoming import Incoming
+from leveret.broker.protocols.stomp.incoming import StompInput
 from leveret.broker.protocols.stomp.stomp_session import StompOutput, StompSession
 from leveret.broker.protocols.tuning import Tuning
 from leveret.broker.runtime.generated_names import generate_name
@@ -63,7 +63,7 @@ class StompConnection(SocketConnection, asyncio.BaseProtocol):
         end = FRAME_END if self.settings.trailing_lf else NUL
         output = StompOutput(services.turns, services.clock, end)
         output.caught_up = itself.resume_consumers
-        self.incoming = Incoming(itself)
+        self.incoming = StompInput(itself)
         self.reading.unblocked = self.incoming.go_on
         self.compose(self.incoming, output, Ending(itself, services.clock, CLOSE_TIMEOUT_MS))
 

@@ -48,7 +48,7 @@ _NO_HEADERS: Final[dict[str, str]] = {}
 logger = logging.getLogger("leveret.connection")
 
 
-class Incoming(HeldInput):
+class StompInput(HeldInput):
     """The input of one connection, and the parts that handle it."""
 
     def __init__(self, connection: StompClient) -> None:

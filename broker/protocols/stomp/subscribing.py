@@ -137,10 +137,6 @@ class Subscribing:
         self._declared.add(name)
         return declared.synced
 
-    def has_declared(self, name: str) -> bool:
-        """Whether the connection has declared a queue of /queue."""
-        return name in self._declared
-
     def _properties(
         self,
         session: StompSession,

@@ -1,6 +1,7 @@
 """A connection of the stream protocol: an asyncio protocol, composed of parts.
 
-    socket -> Incoming -> Login, Publishers, Subscriptions, Commands -> Output -> socket
+    socket -> StreamInput -> StreamLogin, Publishers, Subscriptions, StreamCommands
+           -> StreamOutput -> socket
 
 The connection itself has the session for declarations, and the streams that its client uses; the
 rest is that of all protocols (protocols/socket_connection.py). The parts refer to it weakly.
@@ -16,8 +17,8 @@ from leveret.broker.protocols.ending import CLOSING, GONE, Ending
 from leveret.broker.protocols.socket_connection import SocketConnection
 from leveret.broker.protocols.stream import codes, responses
 from leveret.broker.protocols.stream.addresses import own_address_for
-from leveret.broker.protocols.stream.incoming import Incoming
-from leveret.broker.protocols.stream.output import Output
+from leveret.broker.protocols.stream.incoming import StreamInput
+from leveret.broker.protocols.stream.output import StreamOutput
 from leveret.broker.protocols.stream.requests import Properties
 from leveret.broker.protocols.stream.serving import note_error
 from leveret.broker.protocols.stream.stream_session import StreamSession
@@ -48,7 +49,7 @@ class StreamConnection(SocketConnection, asyncio.BaseProtocol):
 
     __slots__ = ("__weakref__", "_session", "_uses", "incoming")
 
-    output: Output
+    output: StreamOutput
 
     def __init__(self, services: Services, connections: set[ServedConnection]) -> None:
         """connections: all of the node; contains this one while its socket is open."""
@@ -56,8 +57,8 @@ class StreamConnection(SocketConnection, asyncio.BaseProtocol):
         self._session: StreamSession | None = None
         self._uses: dict[Stream, int] = {}
         itself = weakref.proxy(self)
-        output = Output(services.turns, services.clock)
-        self.incoming = Incoming(itself)
+        output = StreamOutput(services.turns, services.clock)
+        self.incoming = StreamInput(itself)
         output.before_flush = self.incoming.publishers.send_confirms
         output.caught_up = self.incoming.subscriptions.go_on
         output.failed = itself.output_failed

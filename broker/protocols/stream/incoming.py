@@ -18,7 +18,7 @@ from leveret.broker.protocols.logging_in import Unexpected
 from leveret.broker.protocols.stream import codes, responses
 from leveret.broker.protocols.stream.commands import REFUSED_BODIES, StreamCommands
 from leveret.broker.protocols.stream.frame_input import FrameInput, FrameTooLarge
-from leveret.broker.protocols.stream.login import Login, LoginConnection
+from leveret.broker.protocols.stream.login import StreamLogin, StreamLoginConnection
 from leveret.broker.protocols.stream.publishers import Publishers
 from leveret.broker.protocols.stream.requests import ClientRequest, FrameError, decode_request
 from leveret.broker.protocols.stream.serving import (
@@ -41,7 +41,7 @@ _PUBLISHES: Final = (struct.pack(">HH", codes.PUBLISH, 1), struct.pack(">HH", co
 logger = logging.getLogger("leveret.connection")
 
 
-class IncomingConnection(ServingConnection, LoginConnection, InputConnection, Protocol):
+class StreamInputConnection(ServingConnection, StreamLoginConnection, InputConnection, Protocol):
     """The connection whose frames are handled."""
 
     @property
@@ -52,14 +52,14 @@ class IncomingConnection(ServingConnection, LoginConnection, InputConnection, Pr
         """Close the socket after all output is sent."""
 
 
-class Incoming(HeldInput):
+class StreamInput(HeldInput):
     """The input of one connection, and the parts that handle it."""
 
-    def __init__(self, connection: IncomingConnection) -> None:
+    def __init__(self, connection: StreamInputConnection) -> None:
         super().__init__(connection)
         self._connection = connection
         self._frames = FrameInput(INITIAL_FRAME_BYTES_MAX)
-        self._login = Login(connection)
+        self._login = StreamLogin(connection)
         self.publishers = Publishers(connection)
         self.subscriptions = Subscriptions(connection)
         self._commands = StreamCommands(connection, self.publishers, self.subscriptions)

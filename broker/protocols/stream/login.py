@@ -43,7 +43,7 @@ OPENING: Final = "opening"
 logger = logging.getLogger("leveret.connection")
 
 
-class LoginConnection(ClientConnection, Protocol):
+class StreamLoginConnection(ClientConnection, Protocol):
     """The connection, as the handshake sees it."""
 
     @property
@@ -69,21 +69,16 @@ class LoginConnection(ClientConnection, Protocol):
         """The user has a new secret."""
 
 
-class Login:
+class StreamLogin:
     """The handshake of one connection, and later its new secrets."""
 
     __slots__ = ("_connection", "_sasl", "_step", "_user")
 
-    def __init__(self, connection: LoginConnection) -> None:
+    def __init__(self, connection: StreamLoginConnection) -> None:
         self._connection = connection
         self._step = CONNECTED
         self._user: Identity | None = None
         self._sasl = Sasl(connection)
-
-    @property
-    def is_authenticated(self) -> bool:
-        """Whether the user is known, so that the limits of unknown peers end."""
-        return self._user is not None
 
     async def handle(self, request: ClientRequest) -> None:
         """Handle the next command; may wait for a backend. Raises Unexpected."""

@@ -16,7 +16,7 @@ from leveret.broker.runtime.turns import Turns
 from leveret.storage.disk.file_parts import FilePart
 
 
-class Output(SocketOutput):
+class StreamOutput(SocketOutput):
     """The output of one connection.
 
     before_flush: called before each flush, to add frames that are due. failed: called with the

@@ -11,8 +11,6 @@ AGE_MS_MAX: Final = 1 << 62
 """A longer age means the same: nothing is as old."""
 FILTER_ARGUMENT: Final = "x-stream-filter"
 MATCH_UNFILTERED_ARGUMENT: Final = "x-stream-match-unfiltered"
-FILTER_VALUE_HEADER: Final = "x-stream-filter-value"
-"""The header, or annotation, that has the filter value of a message."""
 SUPER_STREAM_ARGUMENT: Final = "x-super-stream"
 """The argument of an exchange whose bindings lead to the partitions of a super stream."""
 ORDER_ARGUMENT: Final = "x-stream-partition-order"

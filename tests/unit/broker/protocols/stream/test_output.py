@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from leveret.broker.net.socket_output import OUTPUT_BYTES_MAX
-from leveret.broker.protocols.stream.output import Output
+from leveret.broker.protocols.stream.output import StreamOutput
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.storage.disk.disk import Disk, StoreError
 from leveret.storage.disk.file_parts import FilePart, open_kept
@@ -48,7 +48,7 @@ class Rig:
         self.loop = asyncio.get_running_loop()
         self.disk, self.worker = Disk(), ManualWorker()
         self.reads = FileReads(self.disk)
-        self.output = Output(FakeTurns(), VirtualClock())
+        self.output = StreamOutput(FakeTurns(), VirtualClock())
         self.caught_up, self.errors = 0, []
 
     async def connect(self):
