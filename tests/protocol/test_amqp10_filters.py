@@ -3,8 +3,15 @@
 import pytest
 
 from leveret.broker.amqp10.values import Value
-from leveret.broker.protocols.amqp10.performatives import RECEIVER, Attach, Source, Target
-from tests.protocol.amqp10_peer import Amqp10Node, bodies, text
+from leveret.broker.protocols.amqp10.performatives import (
+    RECEIVER,
+    Attach,
+    Flow,
+    Source,
+    Target,
+    Transfer,
+)
+from tests.protocol.amqp10_peer import Amqp10Node, bodies, encoded, frame_with, text
 
 
 def symbol(content):
@@ -110,3 +117,20 @@ async def test_filters_that_are_in_force(client, filters, names):
 async def test_other_queues_have_no_such_filters(client):
     await client.publisher("/queue/q", 8)
     assert await attached(client, FIRST, sql("TRUE"), address="/queues/q") == ["offset"]
+
+
+async def test_a_drain_ends_when_the_filter_has_seen_the_whole_stream(client):
+    transfers = [Transfer(9, number, b"t", 0, True) for number in range(160)]
+    client.send_bytes(b"".join(frame_with(one, encoded("noise")) for one in transfers))
+    await client.publish("found", 9, properties={"subject": text("x")})
+    await attached(client, FIRST, sql("p.subject = 'x'"))
+    client.credit(0, 5, drain=True)
+    answers = []
+    while not any(isinstance(one.performative, Flow) for one in answers):
+        answers += await client.frames()
+    transfer, flow = answers
+    assert transfer.message.data == b"found"
+    assert (flow.performative.drain, flow.performative.delivery_count) == (True, 5)
+    client.credit(0, 2, delivery_count=5, drain=True)
+    [flow] = await client.frames()
+    assert (flow.performative.drain, flow.performative.delivery_count) == (True, 7)

@@ -194,6 +194,10 @@ class OutgoingLink(SessionConsumer):
         if not self.link_credit:
             self._end_drain()
             return
+        if not self.queue.kind.removes_messages:
+            # What a filter leaves out takes more than a round: the log says when it is at its end.
+            self.queue.credit(self)
+            return
         # The link gets the messages that are ready now before the end of the round.
         self.session.vhost.turns.after_round(partial(self._ask_length, self.delivery_count))
 
@@ -206,8 +210,12 @@ class OutgoingLink(SessionConsumer):
         """The queue has said how many messages are ready. delivery_count: when it was asked."""
         if not self.is_draining or delivery_count != self.delivery_count or self.session.has_ended:
             return
-        removes = self.queue.kind.removes_messages
-        if not removes or not answer.result().ready_count:
+        if not answer.result().ready_count:
+            self._end_drain()
+
+    def caught_up(self) -> None:
+        """A log has no further messages for the link now."""
+        if self.is_draining and not self.session.has_ended:
             self._end_drain()
 
     def _end_drain(self) -> None:

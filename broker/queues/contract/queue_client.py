@@ -111,6 +111,9 @@ class Consumer:
     def deliver(self, entries: list[Entry]) -> None:
         """Send messages to the client, at most `room`."""
 
+    def caught_up(self) -> None:
+        """A log has no further messages for it now. Called after `credit` or a delivery."""
+
     def trace_chunk(self, offset: int, messages: int, size: int, time_ms: int, lag: int) -> None:
         """Report messages of one chunk of a stream, which were delivered to it, to the tracer.
 

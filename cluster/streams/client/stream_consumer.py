@@ -106,6 +106,8 @@ class StreamConsumer:
             if chunk is None or chunk.is_empty:
                 chunks = reader.take_stored(1)
                 if not chunks:
+                    if not reader.lag:
+                        consumer.caught_up()
                     return
                 chunk = self._chunk = ChunkEntries(
                     self._stream.entry_reader, chunks[0], self._first, consumer.message_filter,
