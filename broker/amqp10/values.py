@@ -99,19 +99,18 @@ def _decode_compound(data: bytes, at: int, code: int, depth: int) -> tuple[Value
         # No element has less than a byte, but for those of arrays of constants.
         raise Amqp10Error(f"a {kind} of {size} bytes cannot have {count} elements")
     if kind == "array":
-        value: Any = _decode_array(data, at, count, depth)
+        items, at = _decode_array(data, at, count, depth)
     else:
         items = []
         for _ in range(count):
             item, at = _decode(data, at, depth)
             items.append(item)
-        if at != end:
-            raise Amqp10Error(f"the elements of a {kind} do not fill its size")
-        value = items if kind == "list" else _pairs(items)
-    return Value(kind, value), end
+    if at != end:
+        raise Amqp10Error(f"the elements of a {kind} do not fill its size")
+    return Value(kind, _pairs(items) if kind == "map" else items), end
 
 
-def _decode_array(data: bytes, at: int, count: int, depth: int) -> list[Value]:
+def _decode_array(data: bytes, at: int, count: int, depth: int) -> tuple[list[Value], int]:
     code, descriptor = data[at], None
     at += 1
     if code == _DESCRIBED:
@@ -122,7 +121,7 @@ def _decode_array(data: bytes, at: int, count: int, depth: int) -> list[Value]:
     for _ in range(count):
         value, at = _decode_plain(data, at, code, depth)
         values.append(value if descriptor is None else Value("described", (descriptor, value)))
-    return values
+    return values, at
 
 
 def _pairs(items: list[Value]) -> list[tuple[Value, Value]]:
