@@ -66,10 +66,10 @@ class Amqp10Socket:
         self.send(Begin(None, 0, 1000, 1000), channel)
         return self.expect(Begin)
 
-    def publisher(self, address, handle=0):
+    def publisher(self, address, handle=0, durable=None):
         self.send(
             Attach(
-                f"link {handle}", handle, SENDER, source=Source(), target=Target(address),
+                f"link {handle}", handle, SENDER, source=Source(), target=Target(address, durable),
                 initial_delivery_count=0,
             )
         )  # fmt: skip
