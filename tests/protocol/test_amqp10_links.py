@@ -1,5 +1,7 @@
 """AMQP 1.0: links, credit, windows, outcomes in both directions, errors of a session."""
 
+import tracemalloc
+
 import pytest
 
 from leveret.broker.amqp10.values import Value
@@ -349,3 +351,16 @@ async def test_a_full_queue_says_since_4_3_why_it_rejects(compat):
         await client.publisher(None, 1)
         to = {"to": text("/queues/full")}
         assert outcomes(await client.publish("m", 1, properties=to)) == [(1, None, Rejected())]
+
+
+async def test_a_message_in_many_transfers_takes_the_memory_of_its_bytes(node):
+    client = await queue_with(node)
+    client.send(Transfer(9, 0, b"t", 0, more=True), payload=b"\0\x53")
+    piece = frame_with(Transfer(9, more=True), b"xy")
+    tracemalloc.start()
+    for _ in range(50):
+        client.send_bytes(piece * 100)
+        await client.frames()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 150_000

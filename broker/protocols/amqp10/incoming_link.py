@@ -35,7 +35,7 @@ class IncomingLink:
     """
 
     __slots__ = (
-        "_parts", "_size", "address", "credit", "credit_max",
+        "_partial", "address", "credit", "credit_max",
         "delivery_count", "delivery_id", "handle", "is_management", "is_settled",
         "message_bytes_max", "name", "request", "target_key", "unconfirmed",
     )  # fmt: skip
@@ -58,8 +58,8 @@ class IncomingLink:
         self.credit = self.credit_max
         self.unconfirmed = 0
         self.message_bytes_max = message_bytes_max
-        self._parts: list[bytes] = []
-        self._size = 0
+        # One object, not one for each transfer, which may have a single byte.
+        self._partial: bytearray | None = None
         self.delivery_id = 0
         self.is_settled = False
         self.target_key: bytes | None = None
@@ -67,7 +67,7 @@ class IncomingLink:
     @property
     def has_parts(self) -> bool:
         """Whether a message has come in part."""
-        return bool(self._parts)
+        return self._partial is not None
 
     def begin(self, frame: SessionFrame) -> None:
         """Take the first transfer of a message, but for its bytes. Raises SessionEnds."""
@@ -80,21 +80,26 @@ class IncomingLink:
 
     def take_part(self, frame: SessionFrame, payload: bytes) -> bytes | None:
         """Take a transfer; returns the message if it is complete. Raises SessionEnds."""
-        if not self._parts:
+        partial = self._partial
+        if partial is None:
             self.begin(frame)
         else:
             self._check_continued(frame)
         if frame.is_aborted:
-            self._parts, self._size = [], 0
+            self._partial = None
             return None
-        self._size += len(payload)
-        self.check_size(self._size)
+        if partial is None:
+            self.check_size(len(payload))
+            if not frame.has_more:
+                return payload
+            self._partial = bytearray(payload)
+            return None
+        self.check_size(len(partial) + len(payload))
+        partial += payload
         if frame.has_more:
-            self._parts.append(payload)
             return None
-        whole = b"".join((*self._parts, payload)) if self._parts else payload
-        self._parts, self._size = [], 0
-        return whole
+        self._partial = None
+        return bytes(partial)
 
     def check_size(self, size: int) -> None:
         """Raise SessionEnds if messages may not have this many bytes."""
