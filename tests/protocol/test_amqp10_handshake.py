@@ -6,7 +6,7 @@ import pytest
 
 from leveret.broker.amqp.frames import PROTOCOL_HEADER
 from leveret.broker.config.authentication_settings import AuthenticationSettings
-from leveret.broker.protocols.amqp10.connection import REFUSAL_MS
+from leveret.broker.protocols.amqp10.connection import FORCED_MS, REFUSAL_MS
 from leveret.broker.protocols.amqp10.login import HEADER, SASL_HEADER
 from leveret.broker.protocols.amqp10.performatives import (
     Attach,
@@ -219,13 +219,16 @@ async def test_bad_frames(node, frame, condition):
     assert close.error.condition == condition
 
 
-async def test_the_end_of_the_broker_is_told(node):
+async def test_the_end_of_the_broker_is_told(node, clock):
     client = await node.client()
     client.connection.force_close("maintenance")
     [close] = [one.performative for one in await client.frames()]
     assert (close.error.condition, close.error.description) == (
         "amqp:connection:forced", "maintenance",
     )  # fmt: skip
+    assert not client.socket.is_closed
+    clock.advance(FORCED_MS / 1000)
+    assert client.socket.is_closed
 
 
 async def test_frames_after_the_end_of_a_session_are_ignored(node):

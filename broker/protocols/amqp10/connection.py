@@ -60,6 +60,8 @@ from leveret.broker.vhost.virtual_host import VirtualHost
 
 AMQP_1_0: Final = "AMQP 1-0"
 """RabbitMQ's name of the protocol in management."""
+FORCED_MS: Final = 1_000
+"""Time for a client to answer that its connection was ended by the broker."""
 REFUSAL_MS: Final = 3_000
 """RabbitMQ's delay before it closes the socket of a client that sent a wrong password."""
 
@@ -291,6 +293,8 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
         """Close the connection at an operator's request, or because the broker stops."""
         if self.is_open:
             self._close(Error(CONNECTION_FORCED, explanation))
+            # Clients of Qpid Proton do not answer: they connect again when the socket is closed.
+            self.ending.call_later(FORCED_MS, self.drop)
         else:
             self.drop()
 
