@@ -229,7 +229,7 @@ class Amqp10Session(Session):
             return None
         steps: Steps | None = None
         try:
-            steps = self.publisher.publish()
+            steps = self.publisher.publish(self, self._next_number)
         except ChannelFault as fault:
             delivery_ids = self.forget_unpublished()
             if fault.reply_code != NOT_FOUND_CODE:
@@ -239,9 +239,16 @@ class Amqp10Session(Session):
             self.give_credit(link)
         return steps
 
+    @property
+    def _next_number(self) -> int:
+        """The number of the next message among those that are confirmed."""
+        confirms = self.confirms
+        assert confirms is not None, "a session of AMQP 1.0 has confirms"
+        return confirms.published + 1
+
     def forget_unpublished(self) -> list[int]:
         """Publishing has failed: messages of the last run have no outcome. Returns their ids."""
-        return self._outcomes.forget_from(self.publisher.next_number)
+        return [] if self.has_ended else self._outcomes.forget_from(self._next_number)
 
     def refuse(self, link: IncomingLink, delivery_ids: list[int], error: Error) -> None:
         """Refuse messages to an exchange that there is not; their link if that has the address.
@@ -260,7 +267,8 @@ class Amqp10Session(Session):
 
     def send_returned(self, messages: list[Message], code: int, text: str) -> None:
         """No queue has the messages that were published last: their outcome is `released`."""
-        self.publisher.returned(len(messages))
+        end = self._next_number
+        self._outcomes.returned.update(range(end - len(messages), end))
 
     def send_confirms_later(self) -> None:
         """Send outcomes before the output is written, at the end of the round."""
@@ -315,7 +323,7 @@ class Amqp10Session(Session):
         """The client settles deliveries, or tells their outcome. Raises ChannelFault."""
         if disposition.role is not RECEIVER or isinstance(disposition.state, Received):
             return
-        await self.settling.settle(disposition)
+        await self.settling.settle(self, disposition)
         if not disposition.settled:
             first, last = disposition.first, disposition.last
             self.send(Disposition(False, first, last, True, disposition.state))

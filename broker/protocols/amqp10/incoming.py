@@ -233,7 +233,7 @@ class Incoming(HeldInput):
             elif code == DISPOSITION:
                 if not frame.is_receiver or not frame.is_settled or frame.outcome != ACCEPTED:
                     return False
-                is_handled = session.settling.accept(frame.first, frame.last)
+                is_handled = session.settling.accept(session, frame.first, frame.last)
                 self._active = session if is_handled else self._active
             else:
                 session.settling.flush()
@@ -272,7 +272,7 @@ class Incoming(HeldInput):
         """Add the message in these bytes to the run of its session."""
         publisher = session.publisher
         try:
-            is_of_run = publisher.read(link, data, at, end)
+            is_of_run = publisher.read(session, link, data, at, end)
         except AddressError as error:
             self._publish(session)
             delivery_ids = [SETTLED_BY_CLIENT if link.is_settled else link.delivery_id]

@@ -43,15 +43,17 @@ _NO_KIND: Final = -1
 
 
 class LinkPublisher:
-    """Publishes the messages of one session. link: of the run; None without one."""
+    """Publishes the messages of one session, to which it does not refer: they are freed at once.
+
+    link: of the run; None without one.
+    """
 
     __slots__ = (
         "_body_bytes", "_count_max", "_delivery_ids", "_kind", "_messages", "_outcomes", "_reader",
-        "_session", "_target", "_targets", "_turns", "link",
+        "_target", "_targets", "_turns", "link",
     )  # fmt: skip
 
     def __init__(self, session: Session, outcomes: PublishingOutcomes) -> None:
-        self._session = session
         self._turns = session.vhost.turns
         self._targets = session.connection.targets
         self._outcomes = outcomes
@@ -65,7 +67,7 @@ class LinkPublisher:
         self._delivery_ids: list[int] = []
         self._body_bytes: i64 = 0
 
-    def read(self, link: IncomingLink, data: bytes, at: i64, end: i64) -> bool:
+    def read(self, session: Session, link: IncomingLink, data: bytes, at: i64, end: i64) -> bool:
         """Read the message in these bytes; returns whether it can be added to the run.
 
         If not, the run has to be published before. Raises SessionEnds, and AddressError if the
@@ -79,7 +81,7 @@ class LinkPublisher:
             raise SessionEnds(INTERNAL_ERROR, str(refused)) from None
         user = self._reader.user
         if user is not None:
-            self._check_user(user)
+            _check_user(session, user)
         self._turns.work_left -= MESSAGE_WORK
         messages = self._messages
         if not messages:
@@ -131,8 +133,11 @@ class LinkPublisher:
         """The queues of the run that was published last."""
         return [] if self._target is None else self._target.queues
 
-    def publish(self) -> Steps | None:
-        """Publish the run. Raises ChannelFault; see `publishing.publish`."""
+    def publish(self, session: Session, first: int) -> Steps | None:
+        """Publish the run. first: the number of its first message among those that are confirmed.
+
+        Raises ChannelFault; see `publishing.publish`.
+        """
         messages, link, target = self._messages, self.link, self._target
         if link is None or target is None or not messages:
             return None
@@ -140,29 +145,9 @@ class LinkPublisher:
         delivery_ids = self._delivery_ids
         self._messages, self._delivery_ids, self._body_bytes = [], [], 0
         self.link = None
-        self._outcomes.add(self.next_number, link, delivery_ids)
+        self._outcomes.add(first, link, delivery_ids)
         self._turns.work_left -= RUN_WORK + target.work * len(messages)
-        return publishing.publish(self._session, target, publication)
-
-    @property
-    def next_number(self) -> int:
-        """The number of the next message among those that are confirmed."""
-        confirms = self._session.confirms
-        assert confirms is not None, "a session of AMQP 1.0 has confirms"
-        return confirms.published + 1
-
-    def returned(self, count: int) -> None:
-        """No queue has the messages that were published last."""
-        end = self.next_number
-        self._outcomes.returned.update(range(end - count, end))
-
-    def _check_user(self, claimed: str) -> None:
-        user = self._session.connection.user
-        if claimed != user.name and "impersonator" not in user.tags:
-            raise SessionEnds(
-                UNAUTHORIZED_ACCESS,
-                f"user_id property set to '{claimed}' but authenticated user was '{user.name}'",
-            )
+        return publishing.publish(session, target, publication)
 
     # Addresses
 
@@ -195,3 +180,13 @@ class LinkPublisher:
         """Forget the run: the session ends."""
         self._messages, self._delivery_ids, self._body_bytes = [], [], 0
         self.link = self._target = None
+
+
+def _check_user(session: Session, claimed: str) -> None:
+    """Raise SessionEnds unless the user may publish as the one that a message names."""
+    user = session.connection.user
+    if claimed != user.name and "impersonator" not in user.tags:
+        raise SessionEnds(
+            UNAUTHORIZED_ACCESS,
+            f"user_id property set to '{claimed}' but authenticated user was '{user.name}'",
+        )

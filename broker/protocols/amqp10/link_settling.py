@@ -29,24 +29,22 @@ SETTLED_AT_ONCE: Final = 2000
 
 
 class LinkSettling:
-    """The settlements of one session."""
+    """The settlements of one session, to which it does not refer: they are freed at once."""
 
-    __slots__ = ("_entries", "_link", "_queue", "_session", "_turns")
+    __slots__ = ("_entries", "_link", "_queue", "_turns")
 
     def __init__(self, session: Session) -> None:
-        self._session = session
         self._turns = session.vhost.turns
         self._entries: list[Entry] = []
         self._queue: QueueClient | None = None
         self._link: OutgoingLink | None = None
 
-    def accept(self, first: i64, last: i64) -> bool:
+    def accept(self, session: Session, first: i64, last: i64) -> bool:
         """The client accepts and settles the deliveries from `first` to `last`.
 
         Returns whether it was done: many are settled over several turns, and traces are told of
         each disposition.
         """
-        session = self._session
         if session.vhost.tracer is not None:
             return False
         count: i64 = (last - first) % SERIAL + 1
@@ -83,12 +81,12 @@ class LinkSettling:
         if link is not None:
             link.settled_at_once(len(entries))
 
-    async def settle(self, disposition: Disposition) -> None:
+    async def settle(self, session: Session, disposition: Disposition) -> None:
         """Settle deliveries with any outcome. Raises ChannelFault."""
-        session, turns = self._session, self._turns
+        turns = self._turns
         action = _action_of(disposition.state)
         first, last = disposition.first, disposition.last
-        tags = self._open_tags(first, first if last is None else last)
+        tags = _open_tags(session, first, first if last is None else last)
         for at in range(0, len(tags), SETTLED_AT_ONCE):
             some = tags[at : at + SETTLED_AT_ONCE]
             taken: list[tuple[int, Unacked]] = []
@@ -100,25 +98,27 @@ class LinkSettling:
             if taken:
                 apply_settling(session, action, taken)
                 if action is ACK:
-                    self._count_acked(taken)
+                    _count_acked(session, taken)
             if at + SETTLED_AT_ONCE < len(tags):
                 await turns.give_way()
 
-    def _count_acked(self, taken: list[tuple[int, Unacked]]) -> None:
-        """Count accepted deliveries by the kind of their queue, for metrics."""
-        given = self._session.services.counts.given_in_amqp10
-        for _, record in taken:
-            given[record.queue.kind.module].acked += 1
 
-    def _open_tags(self, first: int, last: int) -> list[int]:
-        """The delivery tags that a disposition may settle."""
-        newest = self._session.next_delivery_tag - 1
-        begin = newest + 1 + forward(first, newest % SERIAL)
-        end = newest + 1 + forward(last, newest % SERIAL)
-        records = self._session.unacked.records
-        if end - begin < len(records):
-            return [tag for tag in range(max(1, begin), end + 1) if tag in records]
-        return [tag for tag in records if begin <= tag <= end]
+def _count_acked(session: Session, taken: list[tuple[int, Unacked]]) -> None:
+    """Count accepted deliveries by the kind of their queue, for metrics."""
+    given = session.services.counts.given_in_amqp10
+    for _, record in taken:
+        given[record.queue.kind.module].acked += 1
+
+
+def _open_tags(session: Session, first: int, last: int) -> list[int]:
+    """The delivery tags that a disposition may settle."""
+    newest = session.next_delivery_tag - 1
+    begin = newest + 1 + forward(first, newest % SERIAL)
+    end = newest + 1 + forward(last, newest % SERIAL)
+    records = session.unacked.records
+    if end - begin < len(records):
+        return [tag for tag in range(max(1, begin), end + 1) if tag in records]
+    return [tag for tag in records if begin <= tag <= end]
 
 
 def _action_of(outcome: Outcome | None) -> str:
