@@ -196,9 +196,9 @@ class ExactlyOncePublisher:
 
     def _publish(self, wanted: "_Wanted", target: Target, is_repeatable: bool) -> Steps | None:
         """Publish a message to the queues of a target."""
-        tracked = Tracked(
-            wanted.packet_id, wanted.identity, self._inbound.oldest_number, is_repeatable
-        )
+        # Finding it takes as long as there are packet identifiers in use.
+        oldest_number = self._inbound.oldest_number if is_repeatable else 0
+        tracked = Tracked(wanted.packet_id, wanted.identity, oldest_number, is_repeatable)
         header = tracked_header(wanted.header, tracked)
         message = Message(target.address, header, wanted.body)
         answered = _Answered(wanted.packet_id, False)
