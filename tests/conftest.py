@@ -36,6 +36,17 @@ def pytest_collection():
         gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    """Names that are not UTF-8 are in some log lines, and workers send only text that is."""
+    report = yield
+    report.sections = [
+        (title, text.encode("utf-8", "backslashreplace").decode())
+        for title, text in report.sections
+    ]
+    return report
+
+
 @pytest.fixture
 def interrupts():
     """SIGINT interrupts what the test starts, also where the tests run in the background of a
