@@ -133,7 +133,7 @@ def _version_1(address: str) -> QueueAddress | ExchangeAddress | None:
     if not address.startswith("/"):
         return QueueAddress(address, declares=True) if address else None
     _, *segments = address.split("/")
-    names = [decode_name(segment) for segment in segments]
+    names = [_unquoted(segment) for segment in segments]
     match names:
         case ["queue", str(name)] if name:
             return QueueAddress(name, declares=True)
@@ -146,6 +146,12 @@ def _version_1(address: str) -> QueueAddress | ExchangeAddress | None:
         case ["exchange", str(name), str(key)] if name:
             return ExchangeAddress(name, key)
     return None
+
+
+def _unquoted(segment: str) -> str:
+    """A segment of version 1, where what is not percent-encoded stands for itself, such as `#`."""
+    data = unquote_to_bytes(segment.encode("utf-8", "surrogateescape"))
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _text(*reason: object) -> str:

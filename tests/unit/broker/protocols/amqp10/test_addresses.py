@@ -28,6 +28,9 @@ from leveret.broker.protocols.amqp10.addresses import (
         ("/exchange/e", ExchangeAddress("e", None)),
         ("/exchange/e/k", ExchangeAddress("e", "k")),
         ("/topic/a.*", ExchangeAddress("amq.topic", "a.*")),
+        ("/topic/a.#", ExchangeAddress("amq.topic", "a.#")),
+        ("/queue/100%", QueueAddress("100%", declares=True)),
+        ("/queue/a%2Fb", QueueAddress("a/b", declares=True)),
     ],
 )
 def test_addresses(address, found):
