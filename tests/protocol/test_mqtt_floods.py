@@ -26,10 +26,10 @@ async def node(clock):
 async def most_calls(node, until):
     """The most calls of a turn, until something holds."""
     most = 0
-    while not until():
-        with counted_calls() as count:
+    with counted_calls() as count:
+        while not until():
             await asyncio.sleep(0)
-        most = max(most, count.calls)
+            most = max(most, count.taken())
     return most
 
 
