@@ -213,13 +213,14 @@ class Amqp10Node(MemoryNode):
     async def declare(self, name, **arguments):
         """Declare a durable queue.
 
-        arguments: texts and numbers, without `x-` and with `_` for each `-`.
+        arguments: texts, numbers and truth values, without `x-` and with `_` for each `-`.
         """
+        letters = {str: "S", bool: "t", int: "l"}
         services = self.broker.services
         backend = InternalBackend(services.users, services.permissions)
         guest = Identity("guest", ("administrator",), authorization=backend)
         table = {
-            f"x-{key.replace('_', '-')}": ("S" if isinstance(value, str) else "l", value)
+            f"x-{key.replace('_', '-')}": (letters[type(value)], value)
             for key, value in arguments.items()
         }
         vhost = services.vhosts["/"]

@@ -364,3 +364,37 @@ async def test_a_message_in_many_transfers_takes_the_memory_of_its_bytes(node):
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert taken < 150_000
+
+
+def active(frames):
+    """What flows say about each link: whether it is active."""
+    return [
+        (one.performative.handle, one.performative.properties.value[0][1].value)
+        for one in frames
+        if isinstance(one.performative, Flow) and one.performative.properties
+    ]
+
+
+async def told(client):
+    """What a client is told next."""
+    while not (found := active(await client.frames())):
+        pass
+    return found[-1]
+
+
+async def test_links_from_quorum_queues_are_told_whether_they_are_active():
+    async with Amqp10Node(compat="4.x", is_lone=True) as node:
+        await node.declare("q", queue_type="quorum")
+        await node.declare("single", queue_type="quorum", single_active_consumer=True)
+        client = await node.client()
+        await client.consumer("/queues/q", 0)
+        assert await told(client) == (0, True)
+        first = await node.client()
+        await first.consumer("/queues/single", 1)
+        while await told(first) != (1, True):
+            pass
+        second = await node.client()
+        await second.consumer("/queues/single", 2)
+        assert await told(second) == (2, False)
+        await first.answers(Detach(1, True))
+        assert await told(second) == (2, True)

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from leveret.broker.amqp.errors import ChannelFault, Fault
 from leveret.broker.amqp.reply_codes import NOT_FOUND as NOT_FOUND_CODE
 from leveret.broker.amqp10.unsigned import UINT_MAX
+from leveret.broker.amqp10.values import Value
 from leveret.broker.net.socket_output import SocketOutput
 from leveret.broker.protocols.amqp10.conditions import (
     FRAMING_ERROR,
@@ -143,6 +144,18 @@ class Amqp10Session(Session):
     def send_link_flow(self, link: OutgoingLink, *, drained: bool) -> None:
         """Tell the client the state of a link."""
         self._send_state(link.handle, link.delivery_count, link.link_credit, drain=drained)
+
+    def send_link_active(self, link: OutgoingLink, is_active: bool) -> None:
+        """Tell the client whether its link is one that gets messages."""
+        windows = self.windows
+        properties = [(Value("symbol", "rabbitmq:active"), Value("boolean", is_active))]
+        self.send(
+            Flow(
+                windows.next_incoming_id, windows.incoming_window, windows.next_outgoing_id,
+                UINT_MAX, link.handle, link.delivery_count, link.link_credit, 0, False, False,
+                Value("map", properties),
+            )
+        )  # fmt: skip
 
     def give_credit(self, link: IncomingLink) -> None:
         """Let the client of a link send more."""

@@ -17,6 +17,7 @@ from leveret.broker.protocols.amqp10.performatives import SETTLED, Attach
 from leveret.broker.protocols.amqp10.session_windows import SessionWindows
 from leveret.broker.protocols.amqp10.transfer_frames import SERIAL, credit_left
 from leveret.broker.queues.contract.queue_client import UNLIMITED, QueueClient, QueueLength
+from leveret.broker.queues.contract.queue_kind import QUORUM
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.sessions.interceptors import message_to_send
 from leveret.broker.sessions.session import Session
@@ -41,6 +42,9 @@ class LinkSession(Protocol):
     def send_link_flow(self, link: "OutgoingLink", *, drained: bool) -> None:
         """Tell the client the state of a link."""
 
+    def send_link_active(self, link: "OutgoingLink", is_active: bool) -> None:
+        """Tell the client whether its link is one that gets messages."""
+
     def link_lost(self, link: "OutgoingLink", is_deleted: bool) -> None:
         """The queue of a link is gone: detach the link."""
 
@@ -52,12 +56,14 @@ class OutgoingLink(SessionConsumer):
     client's and the broker's number of it. is_settled: messages are sent settled.
     delivery_count: of messages that were sent, and of credit that a drain used up. link_credit: how
     many more may be sent. is_draining: the client waits until the credit is used up, or no message
-    is left.
+    is left. Since RabbitMQ 4.3, clients of quorum queues are told whether a link is active: with
+    its first credit, and when that changes.
     """
 
     __slots__ = (
-        "_deliveries", "_given", "_link_session", "_output", "_windows", "delivery_count", "handle",
-        "is_draining", "is_settled", "link_credit", "request",
+        "_deliveries", "_given", "_is_active", "_is_active_told", "_link_session", "_output",
+        "_windows", "delivery_count", "handle", "is_draining", "is_settled", "link_credit",
+        "request",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +87,9 @@ class OutgoingLink(SessionConsumer):
             link_session.channel, self.handle, self.is_settled, link_session.frame_bytes_max
         )
         self._given = session.services.counts.given_in_amqp10[queue.kind.module]
+        self._is_active = not queue.options.single_active_consumer
+        is_4_3 = session.services.config.is_as_rabbitmq_4_3
+        self._is_active_told = not is_4_3 or queue.kind.name != QUORUM
         self.delivery_count = 0
         self.link_credit = 0
         self.is_draining = False
@@ -181,8 +190,18 @@ class OutgoingLink(SessionConsumer):
         self.is_draining = drain
         if self.is_waiting and self.link_credit:
             self.queue.credit(self)
+        if not self._is_active_told and self.link_credit:
+            self._is_active_told = True
+            self._link_session.send_link_active(self, self._is_active)
         if drain:
             self._look_whether_drained()
+
+    def active_changed(self, is_active: bool) -> None:
+        """The link has become the queue's single active consumer, or no longer is."""
+        has_changed, self._is_active = is_active != self._is_active, is_active
+        session = self.session
+        if has_changed and self._is_active_told and session.services.config.is_as_rabbitmq_4_3:
+            self._link_session.send_link_active(self, is_active)
 
     def window_opened(self) -> None:
         """Transfers may be sent again."""

@@ -111,6 +111,9 @@ class Consumer:
     def deliver(self, entries: list[Entry]) -> None:
         """Send messages to the client, at most `room`."""
 
+    def active_changed(self, is_active: bool) -> None:
+        """It has become the single active consumer of a quorum queue, or no longer is."""
+
     def caught_up(self) -> None:
         """A log has no further messages for it now. Called after `credit` or a delivery."""
 

@@ -187,6 +187,10 @@ class ClientConsumer(ConsumerCommand):
             given.delivered += count
         return entries
 
+    def active_changed(self, is_active: bool) -> None:
+        """It has become the queue's single active consumer, or no longer is."""
+        self.consumer.active_changed(is_active)
+
     # Its end
 
     def timed_out(self) -> None:

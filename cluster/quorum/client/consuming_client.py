@@ -53,6 +53,9 @@ class ConsumerCommand(NumberedCommand):
     def withheld(self, runs: list[DeliveredRun]) -> None:
         """It was cancelled, and holds messages that are not sent to it: return them."""
 
+    def active_changed(self, is_active: bool) -> None:
+        """It has become the queue's single active consumer, or no longer is."""
+
     @abstractmethod
     def timed_out(self) -> None:
         """The group has taken back deliveries that were held for too long. It delivers no more
@@ -119,6 +122,11 @@ class ConsumingClient(GroupClient):
         """A consumer has held deliveries for too long. Each new leader says this again."""
         if session == self.session and consumer in self._subscriptions:
             self._subscriptions[consumer].timed_out()
+
+    def active_changed(self, session: int, consumer: int, is_active: bool) -> None:
+        """A consumer has become the queue's single active one, or no longer is."""
+        if session == self.session and consumer in self._subscriptions:
+            self._subscriptions[consumer].active_changed(is_active)
 
     def _begin_next(self, again: list[NumberedCommand]) -> None:
         """Start the next sender, which subscribes the consumers again."""

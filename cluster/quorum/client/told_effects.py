@@ -9,6 +9,7 @@ from leveret.cluster.quorum.client.consuming_client import ConsumingClient
 from leveret.cluster.quorum.client.delivered_run import DeliveredRun
 from leveret.cluster.quorum.machine.commands import messages_at
 from leveret.cluster.quorum.machine.effects import (
+    ActiveChanged,
     Applied,
     Deliver,
     Effect,
@@ -45,6 +46,8 @@ def tell(
             client.result(session, effect.number, effect)
         elif isinstance(effect, TimedOut):
             client.timed_out(session, effect.consumer)
+        elif isinstance(effect, ActiveChanged):
+            client.active_changed(session, effect.consumer, effect.is_active)
         elif isinstance(effect, UnknownSender):
             client.sender_unknown(session)
         elif isinstance(effect, SenderEnded):
