@@ -70,6 +70,7 @@ from leveret.cluster.quorum.conversion.held_factory import HeldFactory
 from leveret.cluster.quorum.conversion.node_holds import NodeHolds
 from leveret.cluster.quorum.conversion.parts import Parts
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
+from leveret.cluster.remote_queues import message_runs
 from leveret.cluster.remote_queues.placed_factory import serve_placed
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.cluster.replicated_queues.client.own_node import OwnNode
@@ -90,7 +91,9 @@ from leveret.storage.metadata.metadata_sync import MetadataSync
 from leveret.storage.store.store import Store
 
 TICK_MS = 250
-FEATURES = feature_flags.NAMES | {retained_copies.FEATURE, clients_elsewhere.FEATURE}
+FEATURES = feature_flags.NAMES | {
+    retained_copies.FEATURE, clients_elsewhere.FEATURE, message_runs.EXPIRY_FEATURE
+}  # fmt: skip
 """What this node tells others that it has."""
 logger = logging.getLogger("leveret.cluster")
 

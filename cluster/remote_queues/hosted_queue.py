@@ -52,7 +52,7 @@ class Host(Protocol):
 
     @property
     def now_ms(self) -> int:
-        """The time of this round."""
+        """The time of this round; 0 if the other node does not take it (`RunWriter.deliver`)."""
 
     def report_later(self, publishes: HostedPublishes, taken_bytes: int = 0) -> None:
         """Call `report` at the end of the round, and `report_taken` when much was taken."""

@@ -45,6 +45,8 @@ AS_STORED: Final = 16
 form of another protocol."""
 REDELIVERED: Final = 32
 EXPIRES: Final = 64
+EXPIRY_FEATURE: Final = "deliveries_expire"
+"""The feature of nodes that take `EXPIRES`."""
 _EVERY_FLAG: Final = 127
 
 COPIED_BYTES_MAX: Final = 16 * 1024
@@ -86,10 +88,13 @@ class RunWriter:
         return self._end()
 
     def deliver(self, entries: Sequence[Entry], now_ms: int) -> list[bytes]:
-        """The pieces of a frame with messages on their way to a consumer. now_ms: the time."""
+        """The pieces of a frame with messages on their way to a consumer.
+
+        now_ms: the time; 0 if the other node does not take `EXPIRES` (EXPIRY_FEATURE).
+        """
         for entry in entries:
             flags: i64 = REDELIVERED if entry.redelivered else 0
-            if entry.expires_at_ms:
+            if entry.expires_at_ms and now_ms:
                 flags |= EXPIRES
                 self._left_ms = max(1, entry.expires_at_ms - now_ms)
             self._write(entry.message, flags, False)

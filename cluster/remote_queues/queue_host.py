@@ -25,6 +25,7 @@ from leveret.cluster.remote_queues import queue_frames as frames
 from leveret.cluster.remote_queues.hosted_consumer import HostedConsumer
 from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes
 from leveret.cluster.remote_queues.hosted_queue import HostedQueue
+from leveret.cluster.remote_queues.message_runs import EXPIRY_FEATURE
 from leveret.cluster.remote_queues.queue_frames import QueueFrameError
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Entry
@@ -87,8 +88,8 @@ class QueueHost(Flushable):
 
     @property
     def now_ms(self) -> int:
-        """The time of this round."""
-        return self._local.turns.now_ms
+        """The time of this round; 0 if the other node does not take it (`RunWriter.deliver`)."""
+        return self._local.turns.now_ms if EXPIRY_FEATURE in self.peer.features else 0
 
     @property
     def is_held(self) -> bool:

@@ -1,6 +1,6 @@
 """The example of docs/operate/mixed-protocols.md: a sensor, a worker and a page, as printed.
 
-The page's script runs in Node, with the library from npm, if both are there.
+The page's script is not run: a client of WebSockets subscribes to its destination.
 """
 
 import asyncio

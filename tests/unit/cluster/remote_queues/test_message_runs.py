@@ -100,6 +100,14 @@ def test_deliveries_expire_by_the_clock_of_their_node():
     assert [one.expires_at_ms for one in again] == [7250, 0, 7001]
 
 
+def test_a_node_that_does_not_take_the_time_gets_none():
+    entry = Entry(Message(ADDRESS, PLAIN, b""), 1, False, 1250)
+    (again,) = RunReader(
+        b"".join(RunWriter(START).deliver([entry], 0)), len(START), Addresses()
+    ).entries(1, 40, 7000)
+    assert again.expires_at_ms == 0
+
+
 def test_more_or_fewer_messages_than_there_are():
     data = written(Message(ADDRESS, RICH, b"one"), Message(ADDRESS, RICH, b"two"))
     for count in (0, 1, 3, 1 << 40):
