@@ -20,11 +20,12 @@ export function checkbox(label, name, checked = false) {
   return h("div", {class: "field inline"}, control, h("label", {for: control.id}, label));
 }
 
-// options: values, or pairs of a value and its text.
+// options: values, or pairs of a value and its text. Their keys keep the user's choice when other
+// options come or go.
 export function select(name, options, chosen) {
   return h("select", {name}, options.map((option) => {
     const [value, text] = Array.isArray(option) ? option : [option, option];
-    return h("option", {value, selected: value === chosen}, text);
+    return h("option", {value, "data-key": value, selected: value === chosen}, text);
   }));
 }
 

@@ -82,7 +82,7 @@ def test_a_login_that_ends_leads_back_to_the_login(browser, node, add_user):
         ("policymaker", ["Policies", "Operator policies", "Limits", "Feature flags",
                          "Federation upstreams", "Federation upstream sets"]),
         ("monitoring", ["Virtual hosts", "Policies", "Operator policies", "Limits",
-                        "Feature flags", "Shovels", "Federation status", "Standby",
+                        "Feature flags", "MQTT", "Shovels", "Federation status", "Standby",
                         "Audit"]),
     ],
 )  # fmt: skip
