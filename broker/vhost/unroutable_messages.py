@@ -129,6 +129,11 @@ class UnroutableMessages:
                 left -= 1
                 yield run, place
 
+    def exchange_deleted(self, exchange: str) -> None:
+        """Forget the counts of an exchange: there are none of exchanges that come and go."""
+        for key in [key for key in self._counts if key[0] == exchange]:
+            del self._counts[key]
+
     def forget(self) -> None:
         """Forget counts and messages, which an operator has seen."""
         self._counts.clear()

@@ -94,7 +94,7 @@ MODULES = {
     "streams": ("add_replica", "delete_replica", "restart_stream", "stream_status"),
     "super_streams": ("add_super_stream", "delete_super_stream"),
     "trace_logs": ("list_trace_logs", "trace_log_off", "trace_log_on"),
-    "unroutable": ("forget_unroutable", "list_unroutable"),
+    "unroutable": ("forget_unroutable", "show_unroutable"),
     "users": (
         "add_user", "authenticate_user", "change_password", "clear_password",
         "clear_permissions", "clear_topic_permissions", "delete_user", "hash_password",

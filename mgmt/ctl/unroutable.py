@@ -11,11 +11,11 @@ COUNT: Final = "1000"
 PAYLOAD_CHARACTERS: Final = 60
 
 
-@command("list_unroutable", "[--vhost <vhost>] [--messages]", "Lists how many messages reached no "
+@command("show_unroutable", "[--vhost <vhost>] [--messages]", "Shows how many messages reached no "
          "queue, by exchange and the beginning of the routing key, or the last of these messages",
          VHOSTS, "messages", counts=(0, 0))  # fmt: skip
-def list_unroutable(ctl: CommandRun) -> None:
-    """List counts, or the last messages."""
+def show_unroutable(ctl: CommandRun) -> None:
+    """Show counts, or the last messages."""
     wants_messages = bool(ctl.options.get("messages"))
     ctl.banner(f"Listing unroutable messages of vhost '{ctl.vhost}' ...")
     count = COUNT if wants_messages else "0"

@@ -25,7 +25,7 @@ VHOST_COLUMNS = ("name", "description", "tags", "default_queue_type", "tracing",
 VHOST_LIMITS = ("max-queues", "max-connections")
 USER_LIMITS = ("max-connections", "max-channels")
 QUEUE_TYPES = ("quorum", "stream", "classic")
-METADATA = ("description|d=", "tags=", "default-queue-type=", "unroutable-publishes=")
+METADATA = ("description|d=", "tags=", "default-queue-type=")
 UNROUTABLE_HANDLINGS = ("accept", "refuse")
 
 
@@ -45,8 +45,7 @@ def _check_unroutable(metadata: dict[str, Any]) -> None:
 
 
 @command("add_vhost", '<vhost> [--description <description> --tags "<tag1>,<tag2>,<...>" '
-         "--default-queue-type <quorum|classic|stream> --unroutable-publishes <accept|refuse>]",
-         "Creates a virtual host", VHOSTS,
+         "--default-queue-type <quorum|classic|stream>]", "Creates a virtual host", VHOSTS,
          *METADATA, counts=(1, 1))  # fmt: skip
 def add_vhost(ctl: CommandRun) -> None:
     """Add a virtual host; an existing one is not changed."""
@@ -58,7 +57,6 @@ def add_vhost(ctl: CommandRun) -> None:
             f"Unsupported default queue type '{body['default_queue_type']}': it is one of "
             f"{', '.join(QUEUE_TYPES)}", USAGE,
         )  # fmt: skip
-    _check_unroutable(body)
     ctl.banner(f'Adding vhost "{name}" ...')
     if not any(vhost["name"] == name for vhost in ctl.client.get("vhosts")):
         ctl.client.put("vhosts", name, body=body)
@@ -121,7 +119,7 @@ def _require_named(ctl: CommandRun, name: str) -> None:
          '<...>"] [--default-queue-type <quorum|classic|stream>] '
          "[--unroutable-publishes <accept|refuse>]", "Changes a virtual host's description, tags, "
          "default queue type, and what is done with publishes that may be unroutable", VHOSTS,
-         *METADATA,
+         *METADATA, "unroutable-publishes=",
          counts=(1, 1))  # fmt: skip
 def update_vhost_metadata(ctl: CommandRun) -> None:
     """Change some metadata of a virtual host; the others stay."""

@@ -39,6 +39,7 @@ INCIDENTS = {
     "a_consumer_that_the_size_will_overtake",
 }  # fmt: skip
 """Each has a virtual host of its name."""
+pytestmark = pytest.mark.timeout(3600)
 ROOT = Path(leveret.analytics.analyze.__file__).absolute().parents[2]
 
 
@@ -59,7 +60,7 @@ def submit(logs, out, mounted):
             **environment, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
         },
-        capture_output=True, text=True, timeout=800, check=False,
+        capture_output=True, text=True, timeout=3000, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -119,6 +119,8 @@ class ChurnedNode:
         self._clustering.kinds.find(QuorumQueues)._addresses._addresses.clear()
         self.broker.services.permissions._results.clear()
         self._audit._last.clear()
+        # The last thousand messages that reached no queue.
+        self.vhost.unroutable.forget()
         compile_pattern.cache_clear()
         _link_id.cache_clear()
 

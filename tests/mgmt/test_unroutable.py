@@ -73,7 +73,7 @@ def test_a_dead_letter_that_reaches_no_queue_is_noted(node, vhost, channel):
 def test_leveretctl_lists_and_forgets_unroutable_messages(node, vhost, channel):
     ctl = Ctl(node)
     publish(channel, "amq.direct", "k")
-    arguments = ("list_unroutable", "-p", vhost, "--formatter", "json")
+    arguments = ("show_unroutable", "-p", vhost, "--formatter", "json")
     assert json.loads(ctl(*arguments)) == [
         {"exchange": "amq.direct", "prefix": "k", "messages": 1, "returned": 0}
     ]

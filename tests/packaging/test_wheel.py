@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 LINKED = sorted(path.name for path in (ROOT / "leveret").iterdir() if path.is_symlink())
 FILES = ("pyproject.toml", "setup.py", "mypyc.ini", "README.md", "MANIFEST.in", "LICENSE")
 TEMPLATE = ROOT / "docs" / "reference" / "plugin-template"
-SECONDS_MAX = 240
+SECONDS_MAX = 900
 
 PROGRAM_PACKAGES = ("analytics", "broker", "cluster", "mgmt", "storage", "tests")
 PROGRAM_TESTS = """

@@ -123,6 +123,7 @@ class DeclaredExchanges(ObjectsOfVhosts[PutExchange, DeleteExchange]):
         exchange = vhost.exchanges.pop(it.name, None)
         if exchange is not None:
             exchange.is_deleted = True
+            vhost.unroutable.exchange_deleted(it.name)
             vhost.routes_changed()
             yield DELETE_EXCHANGE_WORK
             bindings = deque((*exchange.bindings.values(), *exchange.incoming.values()))

@@ -99,6 +99,13 @@ def test_old_bodies_make_room_for_new_ones():
     assert [body[0] for body in bodies_of(unroutable)] == [4, 3]
 
 
+def test_a_deleted_exchange_has_no_counts():
+    unroutable = noted(("x", "k", [b"a"]), ("y", "k", [b"b"]))
+    unroutable.exchange_deleted("x")
+    assert counts_of(unroutable) == {("y", "k"): 1}
+    assert bodies_of(unroutable) == [b"b", b"a"]
+
+
 def test_nothing_is_left_after_they_are_forgotten():
     unroutable = noted(("x", "k", [b"a"]))
     unroutable.forget()
