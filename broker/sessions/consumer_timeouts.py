@@ -93,6 +93,8 @@ def _warn(session: Session, oldest: Oldest) -> None:
     key = consumer.tag if isinstance(consumer, SessionConsumer) else ""
     if session.warned_deliveries.get(key) == oldest.tag:
         return
+    for gone in session.warned_deliveries.keys() - session.consumers.keys():
+        del session.warned_deliveries[gone]
     session.warned_deliveries[key] = oldest.tag
     session.services.counts.consumer_timeout_warnings += 1
     if isinstance(consumer, SessionConsumer):

@@ -203,8 +203,9 @@ class Session:
             taken = None if record is None else [(delivery_tag, record)]
         if taken is None:
             self.require_taken_back(delivery_tag)
-            taken = []
-        return taken
+            before = self.unacked.last_open_before(delivery_tag) if multiple else 0
+            taken = self.unacked.take_up_to(before) if before else None
+        return taken or []
 
     def require_taken_back(self, delivery_tag: int) -> None:
         """Raise 406 unless the delivery was taken back from a cancelled consumer."""

@@ -78,7 +78,10 @@ async def _settle_in_slices(session: Session, action: str, delivery_tag: int) ->
     tags = session.unacked.open_tags(delivery_tag or session.unacked.last_tag)
     if tags is None:
         session.require_taken_back(delivery_tag)
-        return
+        before = session.unacked.last_open_before(delivery_tag)
+        tags = session.unacked.open_tags(before) if before else None
+        if tags is None:
+            return
     turns = session.vhost.turns
     while (taken := session.unacked.take_next(tags, affordable(session))) is not None:
         turns.work_left -= SETTLE_WORK * (1 + len(taken))

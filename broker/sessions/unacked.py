@@ -85,6 +85,15 @@ class UnackedMessages:
             del self._taken_back[tag]
         return taken
 
+    def last_open_before(self, delivery_tag: int) -> int:
+        """The highest open tag below this one; 0 if there is none."""
+        last = 0
+        for tag in self.records:
+            if tag >= delivery_tag:
+                break
+            last = tag
+        return last
+
     def forget_taken_back(self, delivery_tag: int) -> bool:
         """Forget that a delivery was taken back; whether it was."""
         if delivery_tag not in self._taken_back:

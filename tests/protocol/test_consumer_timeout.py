@@ -259,6 +259,21 @@ def test_late_settlements_of_a_cancelled_consumer_have_no_effect(cancelling, met
         assert client.read_method(1, commands.Channel.Close).reply_code == 406
 
 
+def test_a_late_ack_of_many_settles_those_of_other_consumers(cancelling):
+    patient = {"x-consumer-timeout": ("I", 600_000)}
+    with opened(cancelling) as client:
+        for queue, arguments in (("kept", patient), ("slow", {})):
+            client.declare(queue)
+            client.consume(queue, consumer_tag=queue, arguments=arguments)
+            client.publish(1, queue, b"x")
+            client.read_content(1, commands.Basic.Deliver)
+        cancelling.advance(2 * CHECK_SECONDS)
+        assert client.read_method(1, commands.Basic.Cancel).consumer_tag == "slow"
+        client.send_method(1, commands.Basic.Ack, delivery_tag=2, multiple=True)
+        client.send_method(1, commands.Basic.Ack, delivery_tag=1, multiple=False)
+        assert client.read_method(1, commands.Channel.Close).reply_text.endswith("tag 1")
+
+
 @pytest.mark.parametrize("kind", ["classic", "quorum"])
 def test_each_consumer_has_its_own_timeout_whatever_others_hold(cancelling, kind):
     of_kind = {"x-queue-type": ("S", kind)}
