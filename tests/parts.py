@@ -1,23 +1,25 @@
-"""Runs the parts of a test suite side by side, each with workers of its own.
+"""Runs the parts of a test suite, a few at a time, each with workers of its own.
 
 Each worker of pytest-xdist imports all tests that it may run, and its controller is told of each
 test before and after it: that takes as long as thousands of tests do. A part imports its own tests
 only, and most parts have no workers: one process runs the tests one after another. What is started
 once in each process, such as Spark, is started in those of one part.
 
-No processor is idle at the end: a part whose tests one worker runs one after another has the first
-call on the processors, one whose tests wait half of the time has the next, and parts that only
-compute take what these leave.
+A part starts when there is room for it, and then has its share of the processors. More at a time
+would take no less time, and a test that waits for a node would run into its limit.
 
-A file lists the parts (tests/parts.toml). A part has the tests below its paths, without those of
-another part: the tests of a new directory are in the part that has the directory around it.
+A file lists the parts in the order of their starts (tests/parts.toml): those that take longest go
+first, so that no processor is idle in the end. A part has the tests below its paths, without those
+of another part: the tests of a new directory are in the part that has the directory around it.
 """
 
+import signal
 import subprocess
 import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,27 +28,25 @@ import pytest
 
 from tests.failed_tests import Outcome, read_outcome
 
+AT_A_TIME = 4
+"""Half of the time, tests wait for processes and disks: four parts keep two processors busy."""
+
 
 @dataclass(frozen=True)
 class Part:
     """Some tests. paths: of files and directories, relative to the one where pytest starts.
-    workers: those of pytest-xdist; with 0, the part's own process runs its tests. niceness:
-    by how much its processes give way to those of the other parts, as of nice(1).
+    workers: those of pytest-xdist; with 0, the part's own process runs its tests.
     """
 
     name: str
     workers: int
-    niceness: int
     paths: tuple[str, ...]
 
 
 def read_parts(path: Path) -> list[Part]:
     """Return the parts that a file lists."""
     parts = tomllib.loads(path.read_text())
-    return [
-        Part(name, one["workers"], one.get("niceness", 0), tuple(one["paths"]))
-        for name, one in parts.items()
-    ]
+    return [Part(name, one["workers"], tuple(one["paths"])) for name, one in parts.items()]
 
 
 def options(part: Part, parts: Sequence[Part]) -> list[str]:
@@ -61,46 +61,68 @@ def _is_below(path: str, part: Part) -> bool:
 
 
 def run_parts(parts: Sequence[Part], arguments: Sequence[str], outputs: Path) -> list[Outcome]:
-    """Run all parts at the same time, show each one's output when it has ended, and then the time
-    that each took. outputs: the directory where their outputs are written meanwhile.
+    """Run all parts, show each one's output when it and those before it have ended, and then the
+    time that each took. outputs: the directory where their outputs are written meanwhile.
     """
     outputs.mkdir(parents=True, exist_ok=True)
     print(f"{len(parts)} parts of the tests run; {outputs} has their outputs", flush=True)
     made = []
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        running = [_start(part, parts, arguments, directory, outputs, stack) for part in parts]
-        for part, process in zip(parts, running, strict=True):
-            process.wait()
-            print(f"\n{part.name}\n{_output(outputs, part).read_text(errors='replace')}")
-            made.append(_outcome(directory / part.name, process.returncode))
+        threads = ThreadPoolExecutor(AT_A_TIME)
+        running = Running(parts, arguments, directory, outputs)
+        # An interrupted run starts no more parts, ends those that run, and waits for their ends.
+        stack.callback(threads.shutdown)
+        stack.callback(running.terminate)
+        stack.callback(threads.shutdown, wait=False, cancel_futures=True)
+        for part, outcome in zip(parts, threads.map(running.run, parts), strict=True):
+            print(
+                f"\n{part.name}\n{_output(outputs, part).read_text(errors='replace')}", flush=True
+            )
+            made.append(outcome)
     for line in _summary(parts, made):
         print(line, flush=True)
     return made
 
 
+class Running:
+    """The parts of one run. Each thread runs one part at a time."""
+
+    def __init__(
+        self, parts: Sequence[Part], arguments: Sequence[str], directory: Path, outputs: Path
+    ) -> None:
+        self._parts = parts
+        self._arguments = arguments
+        self._directory = directory
+        self._outputs = outputs
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def run(self, part: Part) -> Outcome:
+        """Run a part to its end, in a process that writes its output to a file."""
+        outcome = self._directory / part.name
+        with _output(self._outputs, part).open("w") as output:
+            process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "tests.failed_tests", str(outcome),
+                    *options(part, self._parts), *self._arguments,
+                ],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+            self._processes.append(process)
+            process.wait()
+            if process.returncode < 0:
+                name = signal.Signals(-process.returncode).name
+                output.write(f"\nthe process of this part was ended by {name}\n")
+        return _outcome(outcome, process.returncode)
+
+    def terminate(self) -> None:
+        """End what runs. What has ended is not found any more, and nothing happens to it."""
+        for process in self._processes:
+            process.terminate()
+
+
 def _output(outputs: Path, part: Part) -> Path:
     return outputs / f"{part.name}.txt"
-
-
-def _start(
-    part: Part, parts: Sequence[Part], arguments: Sequence[str], directory: Path, outputs: Path,
-    stack: ExitStack,
-) -> subprocess.Popen[bytes]:  # fmt: skip
-    """Start a process that writes what comes of it to a file in the directory."""
-    command = [
-        "nice", "-n", str(part.niceness),
-        sys.executable, "-m", "tests.failed_tests", str(directory / part.name),
-    ]  # fmt: skip
-    with _output(outputs, part).open("w") as output:
-        process = subprocess.Popen(
-            [*command, *options(part, parts), *arguments], stdin=subprocess.DEVNULL, stdout=output,
-            stderr=subprocess.STDOUT,
-        )  # fmt: skip
-    # It has ended before, unless this process is interrupted.
-    stack.callback(process.wait)
-    stack.callback(process.terminate)
-    return process
 
 
 def _outcome(path: Path, code: int) -> Outcome:

@@ -230,6 +230,7 @@ def test_a_part_that_is_not_whole_is_not_mended_by_another(run_parts, text, ende
     assert summary(output) == {"slow": ["0", ended], "others": ["1", "TESTS_FAILED"]}
     assert "it is run again alone" not in output
     assert flaky == ""
+    assert ("the process of this part was ended by SIGABRT" in output) == ("abort" in text)
 
 
 def test_a_part_without_tests_to_run_says_nothing(run_parts):

@@ -82,14 +82,16 @@ class Extensions(Mapping[str, T], Generic[T]):
         self.group = group
         self.own = own
         self.places = places
+        self._loaded: dict[str, T] = {}
         _own[group].update(own, places)
 
     def __getitem__(self, name: str) -> T:
         if name in self.own:
             return self.own[name]
+        if name in self._loaded:
+            return self._loaded[name]
         if name in self.places:
-            found: T = loaded(self.places[name])
-            return found
+            return self._loaded.setdefault(name, loaded(self.places[name]))
         contributed = _contributed[self.group].get(name)
         if contributed:
             extension: T = contributed[0][1]

@@ -7,6 +7,7 @@ processes of their own.
 import io
 import json
 import runpy
+import signal
 import subprocess
 import sys
 
@@ -26,7 +27,12 @@ def run(request, node, vhost, capfd, monkeypatch):
         """Return the exit code, or raise SystemExit with it."""
         if request.param == "served":
             return main()
-        runpy.run_path(str(request.getfixturevalue("rabbitmqs_own")), run_name="__main__")
+        # It has the signal of a closed pipe end its process, which is that of other tests here.
+        handler = signal.getsignal(signal.SIGPIPE)
+        try:
+            runpy.run_path(str(request.getfixturevalue("rabbitmqs_own")), run_name="__main__")
+        finally:
+            signal.signal(signal.SIGPIPE, handler)
         return 0
 
     def run(*arguments, text=""):
