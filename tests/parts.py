@@ -116,7 +116,7 @@ class Running:
         return _outcome(outcome, process.returncode)
 
     def terminate(self) -> None:
-        """End what runs. What has ended is not found any more, and nothing happens to it."""
+        """End the processes that still run."""
         for process in self._processes:
             process.terminate()
 

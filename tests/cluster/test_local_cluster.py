@@ -82,7 +82,7 @@ def test_a_node_can_be_killed_and_started_again_and_all_stop_together(cluster):
     kill(cluster, "two")
     cluster.wait_for("two   was killed by signal 9; to start it again: ")
     cluster.wait_for("link to node two@127.0.0.1 is down", 2)
-    assert running(cluster, "one") == ["one", "three"]
+    cluster.wait_until(lambda: running(cluster, "one") == ["one", "three"])
     (command,) = re.findall(r"to start it again: LEVERET_COOKIE=(\S+ \S+) (.*)", cluster.output)
     with (cluster.directory / "of-two").open("w") as output:
         again = cluster.start(f"env LEVERET_COOKIE={command[0]} {command[1]}", output)
