@@ -14,6 +14,8 @@ from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
+from leveret.cluster.raft.messages import LARGE_BYTES, bytes_head, has_large, list_in_pieces
+
 RAFT, OTHER = 1, 2
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
@@ -187,6 +189,23 @@ class ClientAnswered(GroupItem, frozen=True, tag=21):
     data: bytes | None
 
 
+def item_in_pieces(item: GroupItem) -> list[bytes]:
+    """Encode an item of another kind. Large payloads are pieces of their own, and are not copied.
+
+    Other entries that a client needs (`Told`) are mostly parts, which were cut out for it.
+    """
+    if isinstance(item, Body) and len(item.payload) >= LARGE_BYTES:
+        empty = _ENCODER.encode(msgspec.structs.replace(item, payload=b""))
+        head = empty[: -len(_NO_BYTES)] + bytes_head(len(item.payload))
+        pieces = [head, item.payload]
+    elif isinstance(item, ClientCommands) and has_large(item.commands):
+        empty = _ENCODER.encode(msgspec.structs.replace(item, commands=[]))
+        pieces = list_in_pieces(empty, item.commands)
+    else:
+        pieces = [_ENCODER.encode(item)]
+    return [_HEAD.pack(OTHER, sum(map(len, pieces))), *pieces]
+
+
 def encode_raft(sender: str, to: str, message: bytes) -> bytes:
     """Encode a message between members as an item."""
     return raft_head(sender, to, len(message)) + message
@@ -202,8 +221,7 @@ def raft_head(sender: str, to: str, message_bytes: int) -> bytes:
 
 def encode_item(item: GroupItem) -> bytes:
     """Encode an item of another kind."""
-    data = _ENCODER.encode(item)
-    return _HEAD.pack(OTHER, len(data)) + data
+    return b"".join(item_in_pieces(item))
 
 
 def items_of(frame: bytes) -> Iterator[RaftItem | GroupItem]:
@@ -239,6 +257,7 @@ def _raft_item(data: memoryview) -> RaftItem:
 
 
 _ENCODER = msgspec.msgpack.Encoder()
+_NO_BYTES = _ENCODER.encode(b"")
 _DECODER: msgspec.msgpack.Decoder[GroupItem] = msgspec.msgpack.Decoder(
     Find | Leads | LeadsNoMore | Attach | ClientCommands | Told | GroupQuestion | Answered | Damaged
     | Offer | Want | StatePiece | Body | AllSent | Taken | SnapshotInstalled | SnapshotTransferEnded

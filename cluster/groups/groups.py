@@ -44,7 +44,7 @@ from leveret.cluster.groups.group_frames import (
     LeadsNoMore,
     RaftItem,
     Told,
-    encode_item,
+    item_in_pieces,
     items_of,
 )
 from leveret.cluster.groups.group_machine import Effect, GroupMachine, GroupUser, MachineKind
@@ -329,7 +329,7 @@ class Groups:
             self._own.append(item)
             self._schedule()
         else:
-            self._outgoing.add(node, encode_item(item))
+            self._outgoing.add(node, item_in_pieces(item))
 
     def send_sign_of_life(self, peer: Peer) -> None:
         """Send an empty frame."""

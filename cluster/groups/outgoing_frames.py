@@ -28,7 +28,7 @@ class OutgoingFrames:
         self._pieces: dict[str, list[bytes]] = {}
         self._bytes: dict[str, int] = {}
         self._encoded_message: RaftMessage | None = None
-        self._encoded = b""
+        self._encoded: list[bytes] = []
         """The last message that was sent in this turn. A leader sends most to two members."""
 
     def link_down(self, node: str) -> None:
@@ -49,14 +49,15 @@ class OutgoingFrames:
         else:
             fields = self._encoded = encode_fields(message)
             self._encoded_message = message
-        self.add(node, raft_head(sender, to, len(VERSION) + len(fields)) + VERSION, fields)
+        octets = len(VERSION) + sum(map(len, fields))
+        self.add(node, [raft_head(sender, to, octets) + VERSION, *fields])
 
-    def add(self, node: str, head: bytes, data: bytes = b"") -> None:
+    def add(self, node: str, pieces: list[bytes]) -> None:
         """Send an item, if there is a link to the node."""
         if node not in self.peers:
             return
-        self._pieces.setdefault(node, []).extend((head, data) if data else (head,))
-        octets = self._bytes.get(node, 0) + len(head) + len(data)
+        self._pieces.setdefault(node, []).extend(pieces)
+        octets = self._bytes.get(node, 0) + sum(map(len, pieces))
         self._bytes[node] = octets
         if octets >= FRAME_BYTES:
             self._flush(node)
@@ -67,7 +68,7 @@ class OutgoingFrames:
         """Send everything: the turn ends."""
         for node in list(self._pieces):
             self._flush(node)
-        self._encoded_message, self._encoded = None, b""
+        self._encoded_message, self._encoded = None, []
 
     def _flush(self, node: str) -> None:
         pieces = self._pieces.pop(node, [])

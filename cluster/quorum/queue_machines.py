@@ -19,6 +19,7 @@ from leveret.cluster.quorum.machine.commands import (
     decode_entry,
     encode_command,
     entry_of,
+    is_publish,
 )
 from leveret.cluster.quorum.machine.effects import Deliver, Effect, Effects, ForClient
 from leveret.cluster.quorum.machine.figures import MachineFigures, figures
@@ -90,7 +91,9 @@ class QueueMachine:
                 self._ages.delivered(run.position, run.count, now_ms)
 
     def accepted(self, commands: list[bytes]) -> list[bytes]:
-        """All: `entries` checks them."""
+        """All of another node's. Raises CommandError if one is damaged, or is not of a client."""
+        for command in commands:
+            _check(entry_of(command, 0))
         return commands
 
     def entries(self, commands: list[bytes], wall_ms: int, term: int) -> list[bytes]:
@@ -98,13 +101,14 @@ class QueueMachine:
         return [self.entry(command, wall_ms) for command in commands]
 
     def entry(self, command: bytes, wall_ms: int) -> bytes:
-        """The entry of a client's command. Raises CommandError."""
+        """The entry of a client's command. Raises CommandError.
+
+        Publishes are not checked again: `accepted` has checked those of other nodes, and those of
+        this node were encoded here. Decoding them takes as long as applying a part of them.
+        """
         entry = entry_of(command, wall_ms)
-        decoded = decode_entry(entry)
-        if isinstance(decoded.command, Enqueue):
-            _check_size(decoded.command.runs, len(entry) - decoded.messages_at)
-        elif not isinstance(decoded.command, ClientCommand):
-            raise CommandError("a client of a quorum queue has sent a command of leaders")
+        if not is_publish(command):
+            _check(entry)
         return entry
 
     def attach(self, sender: int, seen: int, received: Mapping[int, int]) -> list[Effect]:
@@ -192,6 +196,15 @@ class QueueMachines:
     def decode(self, data: bytes) -> list[Effect]:
         """The inverse of `encode`. Raises EffectError."""
         return decode_effects(data)
+
+
+def _check(entry: bytes) -> None:
+    """Check the entry of a client's command. Raises CommandError."""
+    decoded = decode_entry(entry)
+    if isinstance(decoded.command, Enqueue):
+        _check_size(decoded.command.runs, len(entry) - decoded.messages_at)
+    elif not isinstance(decoded.command, ClientCommand):
+        raise CommandError("a client of a quorum queue has sent a command of leaders")
 
 
 def _check_size(runs: list[int], octets: int) -> None:

@@ -5,12 +5,16 @@ of its sender. The first byte is the version of the format; the rest is msgpack,
 its fields. Links keep messages in order, and end when they lose one.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
+from struct import Struct
 from typing import Annotated, TypeAlias
 
 import msgspec
 
 VERSION = b"\x01"
+LARGE_BYTES = 16 * 1024
+"""An entry of this size is not copied into a message: links write such pieces as they are."""
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 Kind: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=256)]
 
@@ -106,12 +110,38 @@ class Removed(RaftMessage, frozen=True, tag=8):
 
 def encode_message(message: RaftMessage) -> bytes:
     """Encode a message."""
-    return VERSION + encode_fields(message)
+    return VERSION + b"".join(encode_fields(message))
 
 
-def encode_fields(message: RaftMessage) -> bytes:
-    """The bytes after `VERSION`, apart from it: entries may be large, and are not copied again."""
-    return _ENCODER.encode(message)
+def encode_fields(message: RaftMessage) -> list[bytes]:
+    """The bytes after `VERSION`, in pieces. Large entries are pieces of their own, not copied."""
+    if isinstance(message, Entries) and has_large(message.payloads):
+        empty = _ENCODER.encode(msgspec.structs.replace(message, payloads=[]))
+        return list_in_pieces(empty, message.payloads)
+    return [_ENCODER.encode(message)]
+
+
+def has_large(payloads: Sequence[bytes]) -> bool:
+    """Whether one of the payloads is to be a piece of its own."""
+    return any(len(payload) >= LARGE_BYTES for payload in payloads)
+
+
+def list_in_pieces(empty: bytes, payloads: Sequence[bytes]) -> list[bytes]:
+    """The msgpack form of an object in pieces, of which every second one is a payload as it is.
+
+    empty: the object with an empty list of payloads, its last field.
+    """
+    head = empty[:-1] + _LIST.pack(LIST_32, len(payloads))
+    pieces: list[bytes] = []
+    for payload in payloads:
+        pieces += (head + bytes_head(len(payload)), payload)
+        head = b""
+    return pieces
+
+
+def bytes_head(size: int) -> bytes:
+    """The msgpack bytes before a byte string of this size."""
+    return _BYTES.pack(BYTES_32, size)
 
 
 def decode_message(data: bytes | memoryview) -> RaftMessage:
@@ -127,6 +157,9 @@ def decode_message(data: bytes | memoryview) -> RaftMessage:
         raise MessageError(f"a message of a quorum queue's group is damaged: {error}") from error
 
 
+LIST_32, BYTES_32 = 0xDD, 0xC6
+"""The msgpack kinds of a list, and of a byte string, with a length of 32 bits."""
+_LIST = _BYTES = Struct(">BI")
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[RaftMessage] = msgspec.msgpack.Decoder(
     Entries | Acknowledgement | Mismatch | AskVote | Vote | TakeLead | NotLeading | Removed

@@ -12,6 +12,7 @@ from leveret.broker.queues.contract.publication import Publication, Publisher
 from leveret.cluster.quorum.client.consuming_client import ConsumerCommand
 from leveret.cluster.quorum.client.holders import Holder
 from leveret.cluster.quorum.machine.commands import (
+    TTL_MAX_MS,
     Cancel,
     Discard,
     Enqueue,
@@ -130,7 +131,7 @@ class PublishRuns(NumberedCommand):
         else:
             self._messages = messages.copy()
         ttl_ms = publication.ttl_ms
-        _add_alike(self._runs, messages, 0 if ttl_ms is None else ttl_ms + 1)
+        _add_alike(self._runs, messages, 0 if ttl_ms is None else min(ttl_ms, TTL_MAX_MS) + 1)
 
     def encode(self, sender: int, seen: int) -> bytes:
         """Encode the command, with its messages once."""

@@ -305,6 +305,11 @@ def entry_with(messages: bytes) -> bytes:
     return _START.pack(VERSION, 0, 0) + messages
 
 
+def is_publish(command: bytes) -> bool:
+    """Whether the bytes of a command that this node has encoded are an `Enqueue`."""
+    return command[_COMMAND.size + 1 : _COMMAND.size + 2] == _ENQUEUE_TAG
+
+
 def decode_command(data: bytes) -> Command:
     """Decode a command without its messages. Raises CommandError."""
     return decode_entry(entry_of(data, 0)).command
@@ -381,6 +386,8 @@ def _are_intervals(positions: list[int]) -> bool:
     )
 
 
+_ENQUEUE_TAG = bytes((2,))
+"""The second byte of an encoded `Enqueue`, after that of a list."""
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(
     Join

@@ -6,14 +6,17 @@ from hypothesis import strategies as st
 
 from leveret.cluster.groups.group_frames import (
     Body,
+    ClientCommands,
     Find,
     GroupFrameError,
     RaftItem,
     Told,
     encode_item,
     encode_raft,
+    item_in_pieces,
     items_of,
 )
+from leveret.cluster.raft.messages import LARGE_BYTES
 
 ITEMS = [Find(7), Told(7, 2, b"effects", {9: b"entry"}), Body(7, 1, 9, 2, 0, b"payload")]
 
@@ -28,6 +31,21 @@ def test_items_of_one_frame_come_in_their_order():
     )
     found = list(items_of(frame))
     assert found == [ITEMS[0], RaftItem("a@x", "b@x/2", b"message"), *ITEMS[1:]]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        Body(7, 1, 9, 2, 0, bytes(LARGE_BYTES)),
+        ClientCommands(7, 1, [b"ack", bytes(LARGE_BYTES), b"", bytes(70_000)]),
+    ],
+)
+def test_large_payloads_are_sent_as_they_are(item):
+    pieces = item_in_pieces(item)
+    payloads = [item.payload] if isinstance(item, Body) else item.commands
+    for payload in payloads:
+        assert any(piece is payload for piece in pieces)
+    assert list(items_of(b"".join(pieces))) == [item]
 
 
 def test_a_frame_without_items_is_a_sign_of_life():

@@ -57,7 +57,7 @@ class GroupOfOne:
     def send(self, session, commands):
         self.sent += commands
         if self.is_led and not self.loses:
-            for command in commands:
+            for command in self.machine.accepted(commands):
                 self._apply(self.machine.entry(command, self.clock.now_ms()))
             self._tell()
 

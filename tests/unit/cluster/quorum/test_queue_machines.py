@@ -148,8 +148,12 @@ def test_large_deliveries_come_in_parts(runs, counts):
 
 
 def test_a_client_may_not_send_commands_of_leaders(machine):
-    with pytest.raises(CommandError, match="a command of leaders"):
-        machine.entry(encode_command(Configure(Options())), 5)
+    command = encode_command(Configure(Options()))
+    for checked in (lambda: machine.accepted([command]), lambda: machine.entry(command, 5)):
+        with pytest.raises(CommandError, match="a command of leaders"):
+            checked()
+    with pytest.raises(CommandError):
+        machine.accepted([b"garbage"])
     with pytest.raises(CommandError):
         machine.entry(b"garbage", 5)
 
@@ -202,6 +206,7 @@ def test_a_tick_is_an_entry(machine):
 def test_a_publish_that_says_it_has_more_messages_than_its_bytes_hold_is_refused():
     machine = QueueMachines().new()
     publish = Enqueue(1, 2, 0, runs_of([EnqueuedRun(2, 10, NO_LIMIT, 0)]))
-    machine.entry(encode_command(publish, bytes(30)), 0)
+    whole = encode_command(publish, bytes(30))
+    assert machine.accepted([whole]) == [whole]
     with pytest.raises(CommandError, match="need 30 bytes, and it has 29"):
-        machine.entry(encode_command(publish, bytes(29)), 0)
+        machine.accepted([whole, encode_command(publish, bytes(29))])

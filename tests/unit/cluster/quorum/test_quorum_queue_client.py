@@ -7,6 +7,7 @@ import pytest
 
 from leveret.broker.amqp.content_header import header_with
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.properties import TTL_MS_MAX
 from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.runtime.pending import Answer
@@ -86,6 +87,17 @@ def test_a_publisher_is_told_when_the_group_has_its_messages(use, queue):
     assert publisher.owed == {7: 1}
     use.settle()
     assert publisher.confirmed == [7]
+
+
+def test_a_message_may_live_for_as_long_as_any_message_may(use, queue):
+    publisher = Publisher()
+    long_lived = run_of(b"1", publisher=publisher, first=7)
+    long_lived.ttl_ms = TTL_MS_MAX
+    queue.publish(long_lived)
+    publish(queue, b"2")
+    use.settle()
+    assert publisher.confirmed == [7]
+    assert use.figures.ready == 2
 
 
 def test_a_queue_that_is_full_refuses():

@@ -7,6 +7,8 @@ import pytest
 from leveret.cluster.raft.configuration import Configuration
 from leveret.cluster.raft.entry_log import Stored, StoredRun
 from leveret.cluster.raft.messages import (
+    LARGE_BYTES,
+    VERSION,
     Acknowledgement,
     AskVote,
     Entries,
@@ -18,6 +20,7 @@ from leveret.cluster.raft.messages import (
     Vote,
     VoteAnswer,
     decode_message,
+    encode_fields,
     encode_message,
 )
 from leveret.cluster.raft.outputs import CONFIGURATION, DATA
@@ -38,6 +41,16 @@ MESSAGES = [
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda one: type(one).__name__)
 def test_a_message_is_read_as_it_was_written(message):
     assert decode_message(encode_message(message)) == message
+
+
+def test_large_entries_are_sent_as_they_are():
+    large, larger = bytes(LARGE_BYTES), bytes(70_000)
+    for payloads in ([large], [b"one", large, b"", larger], [b"x"] * 20 + [large]):
+        message = Entries(5, 2, 7, 1, 6, 2, 0, payloads)
+        pieces = encode_fields(message)
+        assert [piece for piece in pieces if piece is large] == [large] * payloads.count(large)
+    message = Entries(5, 2, 7, 1, 6, 2, 0, [b"one", large, b"", larger])
+    assert decode_message(VERSION + b"".join(encode_fields(message))) == message
 
 
 @pytest.mark.parametrize("message", MESSAGES[1:], ids=lambda one: type(one).__name__)

@@ -34,6 +34,7 @@ from leveret.cluster.quorum.machine.commands import (
     enqueued_runs,
     entry_of,
     intervals_of,
+    is_publish,
     message_count,
     runs_of,
 )
@@ -67,6 +68,7 @@ COMMANDS = [
 def test_a_command_is_read_as_it_was_written(command):
     data = encode_command(command)
     assert decode_command(data) == command
+    assert is_publish(data) == isinstance(command, Enqueue)
     entry = decode_entry(entry_of(data, 1_700_000_000_000))
     assert (entry.now_ms, entry.command) == (1_700_000_000_000, command)
 
