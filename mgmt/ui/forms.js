@@ -57,19 +57,20 @@ export function valuesOf(form) {
 
 // A form whose button processes its values. Errors become notices.
 export function form(text, submit, ...children) {
-  const send = h("button", {type: "submit", class: "main"}, text);
-  const element = h("form", {onsubmit: async (event) => {
+  return h("form", {onsubmit: async (event) => {
     event.preventDefault();
+    // A refresh gives the handler of a new form to the one that is shown, which has the input.
+    const shown = event.currentTarget;
+    const send = shown.querySelector("button[type=submit]");
     send.disabled = true;
     const page = thisPage();
     try {
-      await submit(valuesOf(element), element);
+      await submit(valuesOf(shown), shown);
     } catch (error) {
       notice(error.message, true, page);
     }
     send.disabled = false;
-  }}, ...children, row(send));
-  return element;
+  }}, ...children, row(h("button", {type: "submit", class: "main"}, text)));
 }
 
 // A form that changes something: afterwards it is reset, and the page is refreshed.

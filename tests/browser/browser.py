@@ -3,6 +3,7 @@
 import base64
 import time
 from contextlib import contextmanager
+from functools import partial
 from urllib.parse import quote
 
 from selenium.common.exceptions import (
@@ -34,6 +35,15 @@ const [inside, name] = arguments;
 return [...(inside ?? document).querySelectorAll("button")].find((one) => one.checkVisibility()
   && [one.textContent.trim(), one.getAttribute("aria-label")].includes(name)) ?? null;
 """
+# A click is made at a place. While it is made, a refresh may have moved the element from there.
+NO_CLICK = "document.wasClicked = false;"
+AWAIT_CLICK = """
+arguments[0].scrollIntoView({block: "center"});
+arguments[0].addEventListener("click", () => { document.wasClicked = true; },
+  {capture: true, once: true});
+"""
+# In another document if the click has loaded one.
+WAS_CLICKED = "return document.wasClicked !== false;"
 OPTION = "return [...arguments[0].options].find((one) => one.value === arguments[1]) ?? null"
 
 
@@ -163,15 +173,15 @@ class Browser:
         self._found(OPTION, control, value, f"the choice {value}").click()
 
     def check(self, label, inside=None):
-        self.control(label, inside).click()
+        find = partial(self.driver.execute_script, CONTROL, inside, label)
+        self.click(find, f"a control labelled {label}")
 
     def button(self, name, inside=None):
         return self._found(BUTTON, inside, name, f"a button {name}")
 
     def press(self, name, inside=None):
-        button = self.button(name, inside)
-        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
-        button.click()
+        find = partial(self.driver.execute_script, BUTTON, inside, name)
+        self.click(find, f"a button {name}")
 
     def panel(self, name):
         """Return a section of the page by its heading, expanded if it was collapsed."""
@@ -180,8 +190,7 @@ class Browser:
         )
         for fold in found.find_elements(By.CSS_SELECTOR, "details:not([open]) > summary"):
             if fold.find_elements(By.TAG_NAME, "h2"):
-                self.driver.execute_script("arguments[0].scrollIntoView()", fold)
-                fold.click()
+                self.click(lambda fold=fold: fold, f"the title {name}")
         return found
 
     def dialog(self):
@@ -194,12 +203,22 @@ class Browser:
         self.press(name, inside=self.dialog())
 
     def follow(self, text):
-        self.wait(lambda: self._clicked(By.LINK_TEXT, text), f"a link {text}")
+        self.click(lambda: self.driver.find_element(By.LINK_TEXT, text), f"a link {text}")
 
-    def _clicked(self, *place):
-        """Click on an element: another one if a refresh has replaced it meanwhile."""
-        self.driver.find_element(*place).click()
-        return True
+    def click(self, find, what):
+        """Click on the element that `find` returns, until that element gets a click."""
+        self.driver.execute_script(NO_CLICK)
+        self.wait(lambda: self._is_clicked(find), what)
+
+    def _is_clicked(self, find):
+        if self.driver.execute_script(WAS_CLICKED):
+            return True
+        element = find()
+        if element is None:
+            return False
+        self.driver.execute_script(AWAIT_CLICK, element)
+        element.click()
+        return self.driver.execute_script(WAS_CLICKED)
 
     def errors(self):
         """Return console errors of the page, except for responses that the test expects."""

@@ -14,6 +14,8 @@ return Math.max(...[...arguments[0].querySelectorAll(".times text")].map(
   (one) => one.getBoundingClientRect().right - right));
 """
 TEXTS = "return [...arguments[0].querySelectorAll(arguments[1])].map((one) => one.textContent)"
+HIDE_READY = (By.CSS_SELECTOR, "button[title='Hide Ready']")
+SHOW_READY = (By.CSS_SELECTOR, "button[title='Show Ready']")
 PATHS = """
 return [...arguments[0].querySelectorAll("path")].map((one) => ["data-line", "stroke-dasharray",
   "stroke-dashoffset"].map((name) => one.getAttribute(name)));
@@ -68,12 +70,12 @@ def test_the_legend_switches_lines_and_the_browser_remembers_them(browser, chart
         return {line for line, *_ in browser.driver.execute_script(PATHS, chart)}
 
     assert lines() == {"Ready", "Unacked", "Total"}
-    chart.find_element(By.CSS_SELECTOR, "button[title='Hide Ready']").click()
+    browser.click(lambda: chart.find_element(*HIDE_READY), "Ready in the legend")
     assert lines() == {"Unacked", "Total"}
     browser.reload()
     chart = browser.panel("Queued messages")
     browser.wait(lambda: lines() == {"Unacked", "Total"}, "the same lines")
-    chart.find_element(By.CSS_SELECTOR, "button[title='Show Ready']").click()
+    browser.click(lambda: chart.find_element(*SHOW_READY), "Ready in the legend")
     browser.wait(lambda: len(lines()) == 3, "all lines")
 
 

@@ -9,6 +9,7 @@ ASKED = """
 return performance.getEntriesByType("resource").map((one) => one.name)
   .filter((one) => one.includes("api/queues")).at(-1);
 """
+COLUMNS = (By.CSS_SELECTOR, ".columns > summary")
 LINKS = "return [...document.querySelectorAll('#foot a')].map((one) => [one.textContent, one.href])"
 
 
@@ -62,7 +63,7 @@ def test_a_virtual_host_that_is_gone_is_forgotten(browser, node, queues):
 def test_columns_are_chosen_and_remembered(browser, node, vhost, queues):
     browser.open(f"{browser.url}#/queues?vhost={vhost}")
     browser.see("inside")
-    browser.driver.find_element(By.CSS_SELECTOR, ".columns > summary").click()
+    browser.click(lambda: browser.driver.find_element(*COLUMNS), "the choice of columns")
     browser.check("Type")
     browser.check("Unacked")
     heads = (By.CSS_SELECTOR, "thead th")

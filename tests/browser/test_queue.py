@@ -138,7 +138,7 @@ def test_the_selected_and_all_that_match_are_retried_or_deleted(browser, node, v
     browser.see_in(panel, "3 messages ready")
     assert not browser.button("Retry selected", panel).is_enabled()
     boxes = panel.find_elements(By.CSS_SELECTOR, "article input[type=checkbox]")
-    boxes[1].click()
+    browser.click(lambda: boxes[1], "the second message")
     browser.see_in(panel, "1 selected")
     browser.press("Retry selected", panel)
     browser.confirm("Retry")

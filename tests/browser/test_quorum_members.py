@@ -40,6 +40,8 @@ def test_replicas_of_a_stream_are_added_and_deleted(browser, nodes):
     browser.see(f"Replica on {a.name} deleted")
     (member,) = a.get("queues/%2F/log")["raft"]["members"]
     assert (member["node"], member["committed_offset"]) == (b.name, 0)
+    browser.choose("Add a replica on node", a.name, panel)
+    # What was chosen stays when the page is refreshed.
     browser.choose("Add a replica on node", c.name, panel)
     browser.press("Add replica", panel)
     browser.see(f"Replica on {c.name} added")

@@ -189,7 +189,7 @@ def test_a_phone_has_a_menu(browser):
     with browser.phone():
         menu = browser.button("Menu")
         assert menu.get_attribute("aria-expanded") == "false"
-        menu.click()
+        browser.press("Menu")
         browser.follow("Queues")
         browser.see_title("Queues")
         assert menu.get_attribute("aria-expanded") == "false"

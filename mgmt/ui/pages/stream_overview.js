@@ -173,7 +173,7 @@ function addForm(vhost, name, members) {
   const taken = new Set(members.map((one) => one.node));
   const free = nodeNames().filter((node) => !taken.has(node));
   if (!free.length) return false;
-  return h("div", {"data-key": `add ${free}`}, changing("Add replica", {
+  return h("div", {"data-key": "add"}, changing("Add replica", {
     done: ({node}) => `Replica on ${node} added`, after: refreshNow,
     work: ({node}) => post(replicas(vhost, name, "add"), {node}),
   }, fields(field("Add a replica on node", select("node", free)))));
