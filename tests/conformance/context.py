@@ -239,9 +239,9 @@ class Inbox:
             self.channel.connection.process_data_events(0.02)
         return self.received
 
-    def settle(self, seconds=0.4):
-        """Everything received after listening for a while."""
-        self.channel.connection.process_data_events(0)
+    def settle(self, count, seconds):
+        """Everything received after listening for a while to what may follow `count` entries."""
+        self.wait_for(count)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.channel.connection.process_data_events(0.05)

@@ -48,6 +48,7 @@ class NodeInProcess:
         self.node.after_start = self._management.broker_started
 
     async def __aenter__(self):
+        self._thresholds = gc.get_threshold()
         await self.node.start_broker()
         await self._management.start()
         gc.collect()
@@ -58,6 +59,7 @@ class NodeInProcess:
     async def __aexit__(self, *_exception):
         await self._management.stop()
         await self.node.stop_broker()
+        gc.set_threshold(*self._thresholds)
 
     def ask(self, path, body=None, method=None):
         port = self.metrics_port if path.startswith("metrics") else self.http_port

@@ -148,10 +148,11 @@ def prefetch_after_a_global_one(ctx):
 def acknowledgements_are_credit(ctx):
     """As many messages as the prefetch limit are out; an ack makes room for another one."""
     inbox = consumer(ctx, filled(ctx, *"abcdefgh"), "first", prefetch=2)
-    steps = [list(inbox.settle())]
-    for number, multiple in ((0, False), (-1, True)):
+    quiet_seconds = ctx.target.quiet_seconds
+    steps = [list(inbox.settle(2, quiet_seconds))]
+    for number, multiple, count in ((0, False, 3), (-1, True, 5)):
         inbox.channel.basic_ack(inbox.received[number]["delivery_tag"], multiple=multiple)
-        steps.append(list(inbox.settle()))
+        steps.append(list(inbox.settle(count, quiet_seconds)))
     return [[one["body"] for one in step] for step in steps]
 
 
@@ -257,7 +258,9 @@ def cancel(ctx):
     tags = [one["delivery_tag"] for one in inbox.wait_for(2)]
     cancelled = ctx.attempt(inbox.channel.basic_cancel, "c")
     inbox.channel.basic_ack(tags[-1], multiple=True)
-    return [str(cancelled), ctx.refusal(inbox.channel), [one["body"] for one in inbox.settle()]]
+    refusal = ctx.refusal(inbox.channel)
+    bodies = [one["body"] for one in inbox.settle(len(tags), ctx.target.quiet_seconds)]
+    return [str(cancelled), refusal, bodies]
 
 
 @scenario

@@ -14,6 +14,7 @@ from leveret.testing.embedded import ThreadedBroker
 from tests.bench import brokers, generator
 from tests.bench.loads import Load, pairs, varied
 from tests.bench.properties import encoded
+from tests.patience import PATIENCE_SECONDS
 
 COUNT = 200
 
@@ -37,8 +38,9 @@ def relay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[brokers.Broker]:
 
 
 def run(program: Path, address: list[str], load: Load, *words: str) -> dict[str, Any]:
-    """Run a load for a moment."""
-    moment = ["--seconds=0.1", "--warmup=0", "--limit=60"]
+    """Run a load for a moment, and wait for all that it has published."""
+    moment = ["--seconds=0.1", "--warmup=0"]
+    moment += [f"--drain={PATIENCE_SECONDS}", f"--limit={2 * PATIENCE_SECONDS}"]
     return generator.run(program, [*address, *moment, *load.arguments, *words]).result
 
 
@@ -67,7 +69,7 @@ def test_everything_that_a_relay_takes_is_delivered(
     [
         Load("get", "basic.get", get=True, auto_ack=False, in_flight=100),
         Load("transactions", "transactions", transaction=100, burst=100),
-        Load("channels", "channels in turn", channels=3),
+        Load("channels", "channels in turn", channels=3, in_flight=100),
         Load("in-turn", "queues in turn", in_turn=True, queues=3, consumers=3, in_flight=100),
         Load("paced", "one message a write", rate=1000, burst=1, spaced=True),
     ],
@@ -115,7 +117,7 @@ def test_each_message_has_a_message_id_of_its_own(
 
 def test_encrypted_connections(program: Path, relay: brokers.Broker) -> None:
     """A server without TLS is refused in words."""
-    words = [*relay.address, "--tls", "--limit=10"]
+    words = [*relay.address, "--tls", f"--limit={PATIENCE_SECONDS}"]
     done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "TLS" in done.stderr
