@@ -74,6 +74,7 @@ class _Declared:
     flag: str = ""
     is_secret: bool = False
     variable: str = ""
+    is_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +96,17 @@ def setting(
     flag: str = "",
     is_secret: bool = False,
     variable: str = "",
+    is_own: bool = False,
 ) -> Value:
     """A setting of one value.
 
     keys: separated by blanks. is_secret: `repr` does not show it. variable: if it is not the one
-    derived from the key or the flag.
+    derived from the key or the flag. is_own: the section to which the documentation refers
+    (`section`) has no such setting.
     """
     declared = _Declared(
         tuple(keys.split()), kind, Shape.SINGLE, default_text or _text_of(default), purpose, flag,
-        is_secret, variable,
+        is_secret, variable, is_own,
     )  # fmt: skip
     return field(default=default, metadata={METADATA_KEY: declared}, repr=not is_secret)
 
@@ -170,7 +173,7 @@ def _setting_of(
 ) -> Setting:
     keys = tuple(_join(prefix, key) for prefix in prefixes for key in declared.keys)
     purpose = declared.purpose
-    if described_as:
+    if described_as and not declared.is_own:
         purpose = f"As {_join(described_as, declared.keys[0])}."
     return Setting(
         attribute, keys, declared.kind, declared.shape, declared.default_text, purpose,

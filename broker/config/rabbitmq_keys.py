@@ -265,11 +265,11 @@ PROTOCOL_KEYS = (
     *_under(
         "web_mqtt web_stomp",
         """
-        max_connections num_acceptors.ssl num_acceptors.tcp port proxy_protocol
-        use_file_handle_cache use_http_auth ws_frame ws_opts.compress ws_opts.idle_timeout
-        ws_opts.max_frame_size ws_path
+        max_connections num_acceptors.ssl num_acceptors.tcp proxy_protocol
+        use_file_handle_cache ws_opts.compress ws_opts.idle_timeout ws_opts.max_frame_size ws_path
         """,
     ),
+    *_under("web_stomp", "port use_http_auth ws_frame"),
     *_under("web_mqtt.cowboy_opts web_stomp.cowboy_opts", COWBOY_OPTIONS),
     *_under("web_mqtt.ssl web_mqtt.tcp web_stomp.ssl web_stomp.tcp", HTTP_OPTIONS),
     *_under("web_mqtt.ssl web_stomp.ssl", TLS_OPTIONS),

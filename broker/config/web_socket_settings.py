@@ -55,12 +55,6 @@ class WebSocketSettings:
     )
     tls: TlsListenerOptions = section(TlsListenerOptions, "ssl", described_as="ssl_options")
     path: str = setting("ws_path", URL_PATH, "/ws", "The path of the address.")
-    frames: str = setting(
-        "ws_frame",
-        one_of(TEXT_FRAMES, BINARY_FRAMES),
-        TEXT_FRAMES,
-        "The kind of the frames that clients of STOMP get. MQTT always has binary frames.",
-    )
     compresses: bool = setting(
         "ws_opts.compress",
         BOOLEAN,
@@ -85,12 +79,20 @@ class WebSocketSettings:
 
 @dataclass(frozen=True)
 class WebStompSettings(WebSocketSettings):
-    """`config.web_stomp`."""
+    """`config.web_stomp`. Frames of MQTT are binary, and its CONNECT has the user."""
 
+    frames: str = setting(
+        "ws_frame",
+        one_of(TEXT_FRAMES, BINARY_FRAMES),
+        TEXT_FRAMES,
+        "The kind of the frames that clients get.",
+        is_own=True,
+    )
     uses_http_auth: bool = setting(
         "use_http_auth",
         BOOLEAN,
         False,
         "Log in clients with name and password of the request that opens the WebSocket (HTTP basic "
         "authentication), else as the default user, whatever CONNECT has.",
+        is_own=True,
     )

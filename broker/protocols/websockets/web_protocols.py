@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from leveret.broker.config import WebSocketSettings
 from leveret.broker.config.tls_settings import TlsListenerOptions
+from leveret.broker.config.web_socket_settings import TEXT_FRAMES
 from leveret.broker.net.client_listeners import ServedProtocol
 from leveret.broker.protocols.mqtt.mqtt_protocol import mqtt_protocol
 from leveret.broker.protocols.socket_connection import SocketConnection
@@ -34,7 +35,8 @@ def web_mqtt_protocol(services: Services, connections: set[ServedConnection]) ->
         settings,
         Offer(settings.path, _MQTT, needs_subprotocol=True, compresses=settings.compresses),
         mqtt_protocol(services, connections).make_connection, _mqtt_closing,
-        has_binary_only=True, opening_timeout_ms=services.config.mqtt.login_timeout_ms,
+        has_binary_only=True, sends_text=False,
+        opening_timeout_ms=services.config.mqtt.login_timeout_ms,
     )  # fmt: skip
     return _served(services, WEB_MQTT, "web_mqtt", settings, protocol)
 
@@ -48,7 +50,8 @@ def web_stomp_protocol(services: Services, connections: set[ServedConnection]) -
     protocol = WebProtocol(
         settings, offer,
         stomp_protocol(services, connections).make_connection, _stomp_closing,
-        has_binary_only=False, opening_timeout_ms=services.config.stomp.login_timeout_ms,
+        has_binary_only=False, sends_text=settings.frames == TEXT_FRAMES,
+        opening_timeout_ms=services.config.stomp.login_timeout_ms,
     )  # fmt: skip
     return _served(services, WEB_STOMP, "web_stomp", settings, protocol)
 

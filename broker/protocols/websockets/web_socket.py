@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, cast
 
 from leveret.broker.config import WebSocketSettings
-from leveret.broker.config.web_socket_settings import TEXT_FRAMES
 from leveret.broker.protocols.socket_connection import SocketConnection
 from leveret.broker.protocols.websockets.deflating import DEFLATED_BYTES_MIN, deflate
 from leveret.broker.protocols.websockets.frames import (
@@ -53,8 +52,9 @@ class WebProtocol(NamedTuple):
     """A protocol over WebSockets.
 
     make_connection: makes a connection of the protocol. closing: the close frame when such a
-    connection closes its transport. opening_timeout_ms: the limit of the time between connecting
-    and opening.
+    connection closes its transport. has_binary_only: text frames of clients are refused.
+    sends_text: clients get text frames. opening_timeout_ms: the limit of the time between
+    connecting and opening.
     """
 
     settings: WebSocketSettings
@@ -62,6 +62,7 @@ class WebProtocol(NamedTuple):
     make_connection: Callable[[], Any]
     closing: Callable[[SocketConnection], Closing]
     has_binary_only: bool
+    sends_text: bool
     opening_timeout_ms: int
 
 
@@ -82,8 +83,7 @@ class WebSocket(asyncio.BaseProtocol):
         self._request = b""
         settings = protocol.settings
         self._frames = ClientFrames(settings.frame_bytes_max, protocol.has_binary_only)
-        is_text = settings.frames == TEXT_FRAMES and not protocol.has_binary_only
-        self._opcode = TEXT if is_text else BINARY
+        self._opcode = TEXT if protocol.sends_text else BINARY
         self._is_closing = self._is_paused = self._is_compressed = False
         self._ping: bytes | None = None
         """The ping to answer when the client reads again."""
