@@ -40,6 +40,7 @@ from leveret.broker.policies.parameters import (
 from leveret.broker.protocols.amqp091.amqp091 import AMQP, amqp091
 from leveret.broker.protocols.amqp091.connection.connection import Connection
 from leveret.broker.protocols.mqtt.login import PROTOCOL as MQTT
+from leveret.broker.protocols.mqtt.messages import header_after_delay
 from leveret.broker.protocols.mqtt.topics import Topics
 from leveret.broker.protocols.mqtt.wills import retain_delayed
 from leveret.broker.protocols.stream.connection import STREAM
@@ -418,6 +419,7 @@ class Broker:
             services.flow,
         )  # fmt: skip
         vhost.expiry_listener = partial(retain_delayed, services, self._topics, name)
+        vhost.header_after_delay = header_after_delay
         return vhost
 
     def new_storage_id(self) -> int:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from mypy_extensions import mypyc_attr
 
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table, encode_table
 from leveret.broker.declarations.requester import THE_NODE, Requester
 from leveret.broker.declarations.values import DeleteQueue, PutQueue, Submit
@@ -111,6 +112,7 @@ class VirtualHost:
         self.generation = 0
         self.routes_listener: Callable[[], object] | None = None
         self.expiry_listener: Callable[[QueueClient, list[Message]], object] | None = None
+        self.header_after_delay: Callable[[ContentHeader], ContentHeader] | None = None
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, QueueClient] = {}
         self.unroutable = UnroutableMessages(clock)

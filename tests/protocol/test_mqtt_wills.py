@@ -61,3 +61,35 @@ async def test_the_lifetime_of_a_will_does_not_shorten_its_delay(node, clock):
     assert await watcher.delivered() == []
     clock.advance(2)
     assert [one.payload for one in await watcher.delivered()] == [b"lost"]
+
+
+class TestMessageExpiry:
+    """The message expiry interval of a will begins when it is published."""
+
+    LIFETIME = {MESSAGE_EXPIRY_INTERVAL: 5}
+
+    async def test_a_subscriber_is_told_what_is_left_of_it(self, node, clock):
+        watcher = await node.connect().connected("watcher", level=5)
+        await watcher.subscribe("gone", qos=1)
+        await lose_client(node, QOS_1, self.LIFETIME)
+        clock.advance(10)
+        (found,) = await watcher.delivered()
+        assert found.properties == self.LIFETIME
+
+    async def test_it_expires_in_a_queue_after_it(self, node, clock):
+        client = await node.connect().connected("away", 5, False, properties=LASTING)
+        await client.subscribe("gone", qos=1)
+        client.lose()
+        await client.packets()
+        await lose_client(node, QOS_1, self.LIFETIME)
+        for passed_s, waiting in ((10, 1), (4, 1), (2, 0)):
+            clock.advance(passed_s)
+            await client.packets()
+            assert node.queue("mqtt-subscription-awayqos1").figures.counts().ready == waiting
+
+    async def test_a_retained_one_expires_then(self, node, clock):
+        await lose_client(node, QOS_1 | RETAINED, self.LIFETIME)
+        clock.advance(11)
+        assert [one.payload for one in await retained(node, "in time")] == [b"lost"]
+        clock.advance(6)
+        assert await retained(node, "too late") == []

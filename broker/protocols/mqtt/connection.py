@@ -96,8 +96,8 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
     """
 
     __slots__ = (
-        "__weakref__", "_expiry_s", "_level", "_node", "_packet_bytes_max", "_prefetch_count",
-        "_queues", "_session", "_will", "client_id", "keep_alive_ms",
+        "__weakref__", "_expiry_s", "_level", "_node", "_packet_bytes_max", "_queues",
+        "_receive_max", "_session", "_will", "client_id", "keep_alive_ms",
     )  # fmt: skip
 
     input: MqttInput
@@ -113,7 +113,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         self._queues: SessionQueues | None = None
         self._will: Will | None = None
         self._expiry_s = 0
-        self._prefetch_count = 0
+        self._receive_max = UINT16_MAX
         self._packet_bytes_max = 0
         self.client_id = ""
         self.keep_alive_ms = 0
@@ -157,6 +157,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         session = MqttSession(self, number, self.output, self._node.topics)
         session.describe(self.client_id, self._level)
         session.packet_bytes_max = self._packet_bytes_max
+        session.receive_max = self._receive_max
         return session
 
     def _add_exactly_once(self, session: MqttSession) -> None:
@@ -172,7 +173,8 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
     def queues(self) -> SessionQueues:
         """The queues of its session."""
         if self._queues is None:
-            self._queues = SessionQueues(self.session, self._expiry_s, self._prefetch_count)
+            prefetch_count = min(self.services.config.mqtt.prefetch, self._receive_max)
+            self._queues = SessionQueues(self.session, self._expiry_s, prefetch_count)
         return self._queues
 
     def pause_writing(self) -> None:
@@ -226,7 +228,6 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
 
     def _take_up(self, packet: Connect, logged_in: LoggedIn, client_id: str) -> Answer[None]:
         """The client is logged in. The answer: no other client has its identifier."""
-        settings = self.services.config.mqtt
         self.client_id = client_id
         self.client_properties = {
             "client_id": ("S", client_id),
@@ -234,10 +235,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
             "version": ("S", packet.protocol.removeprefix("MQTT ")),
         }
         self._expiry_s = self._expiry_of(packet)
-        self._prefetch_count = settings.prefetch
-        receive_maximum: int = packet.properties.get(RECEIVE_MAXIMUM, 0)
-        if receive_maximum:
-            self._prefetch_count = min(settings.prefetch, receive_maximum)
+        self._receive_max = packet.properties.get(RECEIVE_MAXIMUM, UINT16_MAX)
         self._packet_bytes_max = packet.properties.get(MAXIMUM_PACKET_SIZE, 0)
         self.tuning = Tuning(0, 0, packet.keep_alive_s)
         self.open_vhost(replace(logged_in.user, client_id=client_id), logged_in.vhost, WAY)
@@ -362,7 +360,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
             "clean_sess": not self._expiry_s,
             "will_msg": None if will is None else will.topic.decode("utf-8", "replace"),
             "exchange": self.services.config.mqtt.exchange,
-            "prefetch": self._prefetch_count,
+            "prefetch": min(self.services.config.mqtt.prefetch, self._receive_max),
             "unacked_pubs": 0 if session is None else len(session.unacked),
             "subscriptions": 0 if session is None else len(session.subscriptions.by_key),
         }

@@ -65,7 +65,13 @@ class MqttConsumer(SessionConsumer):
 
     def room(self) -> int:
         """The number of messages that it may be given now: none if the client does not keep up."""
-        return 0 if self._output.is_congested else super().room()
+        if self._output.is_congested:
+            return 0
+        room: i64 = super().room()
+        retained = self.mqtt.retained
+        if retained is not None and not self.no_ack:
+            room = min(room, retained.room_beside())
+        return int(room)
 
     def forget_wanted(self) -> None:
         """The subscriptions have changed."""

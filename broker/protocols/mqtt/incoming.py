@@ -239,6 +239,8 @@ class MqttInput(HeldInput):
             exactly_once.received(packet_id, code)
         elif first == PUBCOMP:
             exactly_once.completed(packet_id)
+            if self._connection.session.retained is not None:
+                self._connection.session.retained.go_on()
         else:
             publisher = self.publisher
             if publisher is None:
@@ -267,6 +269,8 @@ class MqttInput(HeldInput):
         record = session.unacked.take(packet_id)
         if record is None:
             # A retained message, or one that was acknowledged before.
+            if session.retained is not None:
+                session.retained.acked(packet_id)
             return
         self._turns.work_left -= ACK_WORK
         tracer = session.vhost.tracer
@@ -280,6 +284,8 @@ class MqttInput(HeldInput):
         acked.append(record.entry)
         if record.consumer is not None:
             record.consumer.settled()
+        if session.retained is not None:
+            session.retained.go_on()
 
     def _settle_acked(self) -> None:
         acked, self._acked = self._acked, None

@@ -41,7 +41,10 @@ EXACTLY_ONCE_FORM: Final = "mqtt-qos2"
 EXACTLY_ONCE_HEAD_BYTES: Final = 27
 RETAIN: Final = 1
 EXPIRES: Final = 2
-"""The flags of a form. EXPIRES: it was published with a message expiry interval."""
+DELAYED: Final = 4
+"""The flags of a form. EXPIRES: it was published with a message expiry interval. DELAYED: it waits
+until it is published, and this interval, which begins then, is its first property."""
+_DELAYED_EXPIRY_BYTES: Final = 5
 SHORT_BYTES_MAX: Final = 255
 RESPONSE_TOPIC_HEADER: Final = "x-reply-to-topic"
 _PASSED_ON: Final = (
@@ -60,8 +63,14 @@ QOS_0: Final = header_with(delivery_mode=TRANSIENT)
 QOS_1: Final = header_with(delivery_mode=PERSISTENT)
 
 
-def make_header_of(properties: Properties, qos: int, retain: bool, topics: Topics) -> ContentHeader:
-    """The header of a message that was published with these properties."""
+def make_header_of(
+    properties: Properties, qos: int, retain: bool, topics: Topics, is_delayed: bool = False
+) -> ContentHeader:
+    """The header of a message that was published with these properties.
+
+    is_delayed: it waits in a queue until it is published, and its lifetime begins then
+    (`header_after_delay`).
+    """
     delivery_mode = PERSISTENT if qos else TRANSIENT
     if not properties and not retain:
         return QOS_1 if qos else QOS_0
@@ -75,12 +84,27 @@ def make_header_of(properties: Properties, qos: int, retain: bool, topics: Topic
         fields["headers"] = headers
     flags = RETAIN if retain else 0
     expiry_s: int | None = properties.get(MESSAGE_EXPIRY_INTERVAL)
-    if expiry_s is not None:
-        fields["expiration"] = str(min(expiry_s * 1000, TTL_MS_MAX))
-        flags |= EXPIRES
     # In the publisher's order.
     kept = {key: value for key, value in properties.items() if key in _PASSED_ON}
+    if expiry_s is not None and is_delayed:
+        flags |= DELAYED
+        kept = {MESSAGE_EXPIRY_INTERVAL: expiry_s, **kept}
+    elif expiry_s is not None:
+        fields["expiration"] = str(min(expiry_s * 1000, TTL_MS_MAX))
+        flags |= EXPIRES
     return make_header(fields, form=Form(FORM, bytes((flags,)) + encode_each(kept)))
+
+
+def header_after_delay(header: ContentHeader) -> ContentHeader:
+    """The header of a message whose delay is over: its message expiry interval begins."""
+    form = header.form
+    if form is None or form.protocol != FORM or not form.data[0] & DELAYED:
+        return header
+    expiry_s = int.from_bytes(form.data[2 : 1 + _DELAYED_EXPIRY_BYTES], "big")
+    flags = bytes((form.data[0] & ~DELAYED | EXPIRES,))
+    fields = {**header.properties, "expiration": str(min(expiry_s * 1000, TTL_MS_MAX))}
+    kept = Form(FORM, flags + form.data[1 + _DELAYED_EXPIRY_BYTES :])
+    return make_header(fields, header.bcc_keys, kept)
 
 
 def _headers(properties: Properties, topics: Topics) -> Table:

@@ -28,11 +28,14 @@ class MqttSession(Session):
     queue_names: of QoS 0 and of QoS 1, and of QoS 2 if it has it. all_queue_names: of these, and of
     records, whether it has them or not. exactly_once: its part for QoS 2
     (exactly_once_session.py), in a node that has it. packet_id_max: of deliveries of QoS 1.
+    receive_max: how many deliveries above QoS 0 the client may have unanswered. retained: sends it
+    retained messages (retained.py), once there are some.
     """
 
     __slots__ = (
         "_last_packet_id", "_room", "all_queue_names", "exactly_once", "is_level_5", "level",
-        "output", "packet_bytes_max", "packet_id_max", "queue_names", "subscriptions", "topics",
+        "output", "packet_bytes_max", "packet_id_max", "queue_names", "receive_max", "retained",
+        "subscriptions", "topics",
     )  # fmt: skip
 
     def __init__(
@@ -48,6 +51,8 @@ class MqttSession(Session):
         self.all_queue_names: tuple[str, ...] = ()
         self.exactly_once: Any = None
         self.packet_id_max: i64 = PACKET_ID_MAX
+        self.receive_max = PACKET_ID_MAX
+        self.retained: Any = None
         self.subscriptions = Subscriptions()
         self._last_packet_id: i64 = 0
         self._room: Answer[None] | None = None
@@ -68,10 +73,11 @@ class MqttSession(Session):
     def next_packet_id(self) -> int:
         """A packet identifier that no delivery has."""
         records = self.unacked.records
+        retained = self.retained
         packet_id: i64 = self._last_packet_id
         while True:
             packet_id = packet_id + 1 if packet_id < self.packet_id_max else 1
-            if packet_id not in records:
+            if packet_id not in records and (retained is None or packet_id not in retained.ids):
                 self._last_packet_id = packet_id
                 return int(packet_id)
 
@@ -88,6 +94,10 @@ class MqttSession(Session):
         room, self._room = self._room, None
         if room is not None:
             room.give(None)
+        self.continue_deliveries()
+
+    def continue_deliveries(self) -> None:
+        """There is room again: queues go on with the consumers that have waited for it."""
         for consumer in tuple(self.consumers.values()):
             if consumer.is_waiting:
                 consumer.queue.credit(consumer)

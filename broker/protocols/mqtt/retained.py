@@ -1,11 +1,14 @@
 """Sends retained messages to a client that subscribes.
 
 They come from the node's retained messages (broker/retained/), not from a queue, so they are not
-repeated, and their acknowledgements have no effect.
+repeated. Those of QoS 1 have packet identifiers, and count for the client's Receive Maximum until
+PUBACK, beside the deliveries of its queues: one that has to wait takes the next room.
 """
 
+from collections import deque
 from collections.abc import Iterator
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 from leveret.broker.protocols.mqtt import codes
 from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
@@ -54,12 +57,9 @@ def _sending(
 ) -> Iterator[int | Answer[None]]:
     retained, vhost = session.services.retained, session.vhost.name
     for one in filters:
-        qos = min(one.qos, 1)
-
-        def found(topic: str, message: RetainedMessage, qos: int = qos) -> Answer[None] | None:
-            session.output.write(_packet(session, topic, message, qos, identifier))
-            return session.room()
-
+        if session.retained is None:
+            session.retained = RetainedDeliveries(session)
+        found = partial(session.retained.send, min(one.qos, 1), identifier)
         # The filter as clients see it: a dot in it is a slash.
         topic_filter = session.topics.topic_filter(session.topics.binding_key(one.topic_filter))
         for step in retained.find(vhost, topic_filter, found):
@@ -68,15 +68,84 @@ def _sending(
                 return
 
 
+class _Waiting(NamedTuple):
+    """A message of QoS 1 that waits for room. sent: given when it is sent."""
+
+    identifier: int
+    topic: str
+    message: RetainedMessage
+    sent: Answer[None]
+
+
+class RetainedDeliveries:
+    """The retained messages of a session that are under way. ids: of those without a PUBACK."""
+
+    __slots__ = ("_session", "_waiting", "ids")
+
+    def __init__(self, session: MqttSession) -> None:
+        self._session = session
+        self._waiting: deque[_Waiting] = deque()
+        self.ids: set[int] = set()
+
+    def send(
+        self, qos: int, identifier: int, topic: str, message: RetainedMessage
+    ) -> Answer[None] | None:
+        """Send a message. Returns an answer, if the next one has to wait for it.
+
+        qos: of the subscription. identifier: of the subscription; 0 for none.
+        """
+        session = self._session
+        if not min(qos, message.qos):
+            session.output.write(_packet(session, topic, message, 0, identifier))
+            return session.room()
+        if not self._waiting and self._room():
+            self._send_qos_1(identifier, topic, message)
+            return session.room()
+        waiting = _Waiting(identifier, topic, message, Answer())
+        self._waiting.append(waiting)
+        return waiting.sent
+
+    def acked(self, packet_id: int) -> None:
+        """PUBACK has come for a message that is of no queue."""
+        if packet_id in self.ids:
+            self.ids.remove(packet_id)
+            self.go_on()
+            self._session.continue_deliveries()
+
+    def go_on(self) -> None:
+        """The client has answered: send what waits for room."""
+        while self._waiting and self._room():
+            waiting = self._waiting.popleft()
+            self._send_qos_1(waiting.identifier, waiting.topic, waiting.message)
+            waiting.sent.give(None)
+
+    def room_beside(self) -> int:
+        """How many messages of queues the client may have, beside those that were found first."""
+        return max(0, self._room() - len(self._waiting))
+
+    def _room(self) -> int:
+        session = self._session
+        consumers = session.consumers.values()
+        held: int = sum(consumer.held for consumer in consumers if not consumer.no_ack)
+        limit = min(session.receive_max, int(session.packet_id_max))
+        return max(0, limit - held - len(self.ids))
+
+    def _send_qos_1(self, identifier: int, topic: str, message: RetainedMessage) -> None:
+        packet_id = self._session.next_packet_id()
+        self.ids.add(packet_id)
+        self._session.output.write(_packet(self._session, topic, message, packet_id, identifier))
+
+
 def _packet(
-    session: MqttSession, topic: str, message: RetainedMessage, qos: int, identifier: int
+    session: MqttSession, topic: str, message: RetainedMessage, packet_id: int, identifier: int
 ) -> bytes:
+    """A PUBLISH. packet_id: 0 for QoS 0."""
     encoded = topic.encode("utf-8", "surrogateescape")
     parts = [len(encoded).to_bytes(2, "big"), encoded]
     first = RETAINED
-    if min(qos, message.qos):
+    if packet_id:
         first |= 2
-        parts.append(session.next_packet_id().to_bytes(2, "big"))
+        parts.append(packet_id.to_bytes(2, "big"))
     if session.level == codes.LEVEL_5:
         properties = message.properties
         if message.expires_at_ms:

@@ -5,8 +5,9 @@ as many in each turn as it has work left for.
 
 A will is published by a session of its own, since the client's ends at the same time. One with a
 delay waits, as in RabbitMQ, as the only message of a queue `mqtt-will-CLIENT`, which dead-letters
-it to the exchange of MQTT: so it survives a restart, and the client deletes it by coming back. If
-it is to be retained, that is done at the same time (`retain_delayed`).
+it to the exchange of MQTT: so it survives a restart, and the client deletes it by coming back. Its
+message expiry interval begins then (`messages.header_after_delay`). If it is to be retained, that
+is done at the same time (`retain_delayed`).
 """
 
 import logging
@@ -16,11 +17,16 @@ from typing import Final
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import Fault, internal_error
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.protocols.mqtt.messages import RETAIN, flags_and_properties, make_header_of
+from leveret.broker.protocols.mqtt.messages import (
+    RETAIN,
+    flags_and_properties,
+    header_after_delay,
+    make_header_of,
+)
 from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
 from leveret.broker.protocols.mqtt.names import WILL_PREFIX, will_queue
 from leveret.broker.protocols.mqtt.packets import Will
-from leveret.broker.protocols.mqtt.properties import MESSAGE_EXPIRY_INTERVAL, WILL_DELAY_INTERVAL
+from leveret.broker.protocols.mqtt.properties import WILL_DELAY_INTERVAL
 from leveret.broker.protocols.mqtt.publisher import retain
 from leveret.broker.protocols.mqtt.topics import Topics
 from leveret.broker.queues.contract.publication import Publication
@@ -139,7 +145,7 @@ class WillPublishing:
     async def _publish(self) -> None:
         session, will = self._session, self._will
         topics, exchange = session.topics, session.services.config.mqtt.exchange
-        key, properties = topics.routing_key(will.topic), dict(will.properties)
+        key = topics.routing_key(will.topic)
         if self.wait_s:
             arguments: Table = {
                 "x-expires": ("l", self.wait_s * 1000 + EXPIRES_AFTER_MS),
@@ -150,10 +156,10 @@ class WillPublishing:
             name = will_queue(self._client_id)
             await declare_queue(session, name, QueueProperties(arguments, durable=True))
             exchange, key = "", name
-            # The lifetime of the message begins when the queue lets it go.
-            properties.pop(MESSAGE_EXPIRY_INTERVAL, None)
         target = session.connection.targets.find_by_address(exchange, key, False)
-        header = make_header_of(properties, min(will.qos, 1), will.retain, topics)
+        header = make_header_of(
+            will.properties, min(will.qos, 1), will.retain, topics, is_delayed=self.wait_s > 0
+        )
         message = Message(target.address, header, will.payload)
         steps = publishing.publish(session, target, Publication([message], len(will.payload)))
         if steps is not None:
@@ -176,7 +182,8 @@ def retain_delayed(
         header = message.header
         assert isinstance(header, ContentHeader), "messages have content headers"
         if header.form is not None and flags_and_properties(header, topics)[0] & RETAIN:
-            retain(services, vhost, topics.topic(key), message)
+            published = Message(message.address, header_after_delay(header), message.body)
+            retain(services, vhost, topics.topic(key), published)
 
 
 def _timed_out() -> Fault:

@@ -11,11 +11,13 @@ and that died in the same queues. Such a run is routed once if the exchange deci
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
 from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.content_header import ContentHeader
+from leveret.broker.amqp.properties import expiration_ms
 from leveret.broker.exchanges.router import WORK_AT_ONCE
 from leveret.broker.queues.contract.publication import Publication, publication_of
 from leveret.broker.queues.contract.queue_client import QueueClient
@@ -41,9 +43,14 @@ logger = logging.getLogger("leveret.vhost")
 
 
 class DeadLetteringVhost(RoutingVhost, Protocol):
-    """The virtual host, as dead-lettering sees it."""
+    """The virtual host, as dead-lettering sees it.
+
+    header_after_delay: changes the headers of dead letters that have a form of another protocol:
+    one that was waiting to be published may expire from now on.
+    """
 
     clock: Clock
+    header_after_delay: Callable[[ContentHeader], ContentHeader] | None
     is_as_rabbitmq_4: bool
     unroutable: UnroutableMessages
 
@@ -175,7 +182,7 @@ class DeadLetterer(Actor):
         vhost.turns.work_left -= ROUTED_WORK * len(queues)
         if not queues:
             vhost.unroutable.note(letters, "", False)
-        deliver(vhost, queues, publication_of(letters))
+        deliver(vhost, queues, publication_of(letters, _ttl_ms(letters[0])))
         return len(letters)
 
     def _publish_each(
@@ -185,8 +192,9 @@ class DeadLetterer(Actor):
         count = 0
         for message, letter in zip(run.died, run.letters, strict=True):
             count += 1
+            publication = Publication([letter], len(letter.body), _ttl_ms(letter))
             self._rest = publish(
-                self._vhost, exchange, Publication([letter], len(letter.body)), run.routing_keys,
+                self._vhost, exchange, publication, run.routing_keys,
                 routed=partial(self._routed, dead, message, letter, run),
                 choose=partial(self._outside_cycle, dead=dead, run=run) if run.in_cycle else None,
             )  # fmt: skip
@@ -239,6 +247,12 @@ class DeadLetterer(Actor):
             )  # fmt: skip
 
 
+def _ttl_ms(letter: Message) -> int | None:
+    """The lifetime of a letter: only one that has waited to be published has one."""
+    header = header_of(letter)
+    return expiration_ms(header.raw) if header.expires else None
+
+
 def work_of(message: Message) -> int:
     """The work of publishing a message as a dead letter."""
     return letter_work(header_of(message))
@@ -261,6 +275,8 @@ def letter_runs(
     run: LetterRun | None = None
     for message in dead.messages:
         header, record = notes.add(header_of(message), message.address)
+        if header.form is not None and vhost.header_after_delay is not None:
+            header = vhost.header_after_delay(header)
         key = message.address.routing_key if new_key is None else new_key
         address = addresses.get(key)
         if address is None:
@@ -280,10 +296,11 @@ def letter_runs(
 
 
 def _belongs(letter: Message, in_cycle: frozenset[str], run: LetterRun) -> bool:
-    """A letter without copied keys can be published in a run with others."""
+    """A letter without copied keys and without a lifetime can be published in a run with others."""
     first = run.letters[0]
     return (
         letter.address is first.address
+        and not header_of(letter).expires
         and len(run.routing_keys) == 1
         and header_of(letter).kind == header_of(first).kind
         and in_cycle == run.in_cycle
