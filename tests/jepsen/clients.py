@@ -94,6 +94,10 @@ class Clients:
             task.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)
 
+    def problems(self) -> list[str]:
+        """What is wrong with the clients, beside the account."""
+        return []
+
     # Publishers
 
     async def _publish_on(self, node: str, queue: str) -> None:

@@ -7,6 +7,7 @@ from tests.cluster.clustered_nodes import ClusteredNode
 from tests.cluster.hosted_nodes import Cluster, api
 from tests.jepsen.account import Account
 from tests.jepsen.clients import Clients
+from tests.jepsen.mqtt_clients import MQTT_PORT, MqttClients
 from tests.jepsen.stream_account import StreamAccount
 from tests.jepsen.stream_clients import PARTITIONS, SUPER_STREAM, StreamClients
 from tests.jepsen.stream_protocol import PORT
@@ -124,4 +125,13 @@ STREAM = QueueKind(
     {}, True, True, ("name", "leader", "state", "members", "online", "messages"),
     lambda: StreamAccount(frozenset({"short-1", "young-1"})), StreamClients, PARTITIONS,
 )  # fmt: skip
-KINDS_OF_QUEUES = {"mirrored": MIRRORED, "quorum": QUORUM, "stream": STREAM}
+MQTT = QueueKind(
+    [],
+    [
+        f"mqtt.listeners.tcp.default = {MQTT_PORT}", "mqtt.qos2 = exactly_once",
+        "mqtt.durable_queue_type = quorum",
+    ],
+    {}, {}, True, True, ("name", "leader", "state", "members", "online", "messages"), Account,
+    MqttClients,
+)  # fmt: skip
+KINDS_OF_QUEUES = {"mirrored": MIRRORED, "quorum": QUORUM, "stream": STREAM, "mqtt": MQTT}

@@ -5,6 +5,7 @@
     python -m tests.jepsen.run --queues quorum --mode ignore
     python -m tests.jepsen.run --queues stream --mode autoheal
     python -m tests.jepsen.run --queues stream --power-cuts
+    python -m tests.jepsen.run --queues mqtt
 
 Publishers and consumers use several queues at all nodes of a cluster, while the faults of a plan
 happen, which follows from the seed. In the end all queues are drained. Each confirmed message has
@@ -139,7 +140,7 @@ async def _run(
         # Only these modes have a side that loses what was confirmed.
         for node in cluster.nodes:
             account.discarded |= set(_discarded(node.data_dir))
-    problems += account.problems(is_exact=kind.is_exact)
+    problems += account.problems(is_exact=kind.is_exact) + clients.problems()
     problems += _where_they_are(account.missing, cluster.nodes)
     if not account.confirmed:
         problems.append("nothing was confirmed")
