@@ -156,6 +156,8 @@ jepsen: $(BIN)/.test-ready compile
 bench: $(BIN)/.test-ready compile
 	$(BIN)/python -m tests.bench.run
 	$(BIN)/python -m tests.bench.stream_figures
+	$(BIN)/python -m tests.bench.mqtt_figures
+	$(BIN)/python -m tests.bench.stomp_figures
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

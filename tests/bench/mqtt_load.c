@@ -8,45 +8,11 @@
    messages that were published, acknowledged and consumed. It ends when all have been consumed, or 3
    seconds after the last packet has come. */
 
-#define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <time.h>
-#include <unistd.h>
-
-enum { BUFFER = 256 * 1024, BATCH = 64 };
-
-struct client {
-    int socket, is_publisher, number;
-    long published, acknowledged, next_id;
-    unsigned char *in, *out;
-    size_t in_size, out_at, out_size;
-};
+#include "clients.h"
 
 static int qos, body_bytes;
-static long messages, window, delivered, subscribers, publishers;
-static struct client *clients;
-static int epoll;
-static double last_at, first_at;
+static long window;
 static char body[1 << 20];
-
-static double now(void) {
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return at.tv_sec + at.tv_nsec / 1e9;
-}
-
-static void fail(const char *what) {
-    perror(what);
-    exit(1);
-}
 
 static size_t put_length(unsigned char *to, size_t size) {
     size_t count = 0;
@@ -65,27 +31,7 @@ static size_t put_text(unsigned char *to, const char *text) {
     return size + 2;
 }
 
-static void watch(struct client *one, int writes) {
-    struct epoll_event event = {.events = EPOLLIN | (writes ? EPOLLOUT : 0), .data.ptr = one};
-    epoll_ctl(epoll, EPOLL_CTL_MOD, one->socket, &event);
-}
-
-static void send_out(struct client *one) {
-    while (one->out_at < one->out_size) {
-        ssize_t sent = write(one->socket, one->out + one->out_at, one->out_size - one->out_at);
-        if (sent < 0) {
-            if (errno == EAGAIN) {
-                watch(one, 1);
-                return;
-            }
-            fail("write");
-        }
-        one->out_at += sent;
-    }
-    one->out_at = one->out_size = 0;
-}
-
-static void put_publishes(struct client *one) {
+static void put_messages(struct client *one) {
     char topic[32];
     snprintf(topic, sizeof topic, "load/%d", one->number);
     for (int count = 0; count < BATCH && one->published < messages; count++) {
@@ -104,24 +50,6 @@ static void put_publishes(struct client *one) {
         one->out_size += at + body_bytes;
         one->published++;
     }
-}
-
-static void go_on(struct client *one) {
-    if (!one->is_publisher) {
-        send_out(one);
-        if (!one->out_size) watch(one, 0);
-        return;
-    }
-    for (int turn = 0; turn < 4; turn++) {
-        send_out(one);
-        if (one->out_size) return;
-        put_publishes(one);
-        if (!one->out_size) {
-            watch(one, 0);
-            return;
-        }
-    }
-    watch(one, 1);
 }
 
 static void handle(struct client *one, unsigned char first, unsigned char *packet, size_t size) {
@@ -143,13 +71,7 @@ static void handle(struct client *one, unsigned char first, unsigned char *packe
     (void)size;
 }
 
-static void receive(struct client *one) {
-    ssize_t got = read(one->socket, one->in + one->in_size, BUFFER - one->in_size);
-    if (got <= 0) {
-        if (got < 0 && errno == EAGAIN) return;
-        fail("the broker closed a connection");
-    }
-    one->in_size += got;
+static void take_input(struct client *one) {
     size_t at = 0;
     while (one->in_size - at >= 2) {
         size_t size = 0, position = at + 1;
@@ -170,7 +92,6 @@ static void receive(struct client *one) {
     }
     memmove(one->in, one->in + at, one->in_size - at);
     one->in_size -= at;
-    go_on(one);
 }
 
 static void await_packet(struct client *one, int kind) {
@@ -184,15 +105,9 @@ static void await_packet(struct client *one, int kind) {
 }
 
 static void open_client(struct client *one, int port) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
-    int yes = 1;
     unsigned char packet[256];
     char name[32];
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    one->socket = socket(AF_INET, SOCK_STREAM, 0);
-    if (connect(one->socket, (struct sockaddr *)&address, sizeof address)) fail("connect");
-    setsockopt(one->socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    one->in = malloc(BUFFER), one->out = malloc(BUFFER);
+    connect_client(one, port);
     snprintf(name, sizeof name, "load-%s-%d", one->is_publisher ? "p" : "s", one->number);
     size_t at = 2;
     at += put_text(packet + at, "MQTT");
@@ -211,9 +126,7 @@ static void open_client(struct client *one, int port) {
         if (write(one->socket, packet, at) != (ssize_t)at) fail("write");
         await_packet(one, 9);
     }
-    fcntl(one->socket, F_SETFL, O_NONBLOCK);
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = one};
-    epoll_ctl(epoll, EPOLL_CTL_ADD, one->socket, &event);
+    begin_client(one);
 }
 
 int main(int count, char **given) {
@@ -225,38 +138,6 @@ int main(int count, char **given) {
     publishers = atol(given[2]), subscribers = atol(given[3]), messages = atol(given[4]);
     body_bytes = atoi(given[5]), qos = atoi(given[6]), window = atol(given[7]);
     memset(body, 'x', sizeof body);
-    epoll = epoll_create1(0);
-    clients = calloc(publishers + subscribers, sizeof *clients);
-    for (long place = 0; place < publishers + subscribers; place++) {
-        struct client *one = &clients[place];
-        one->is_publisher = place >= subscribers;
-        one->number = place;
-        open_client(one, port);
-    }
-    first_at = last_at = now();
-    for (long place = subscribers; place < publishers + subscribers; place++) watch(&clients[place], 1);
-    long wanted = publishers * messages * subscribers;
-    for (;;) {
-        struct epoll_event events[256];
-        int ready = epoll_wait(epoll, events, 256, 200);
-        for (int place = 0; place < ready; place++) {
-            struct client *one = events[place].data.ptr;
-            if (events[place].events & EPOLLIN) receive(one);
-            if (events[place].events & EPOLLOUT) go_on(one);
-        }
-        long published = 0, acknowledged = 0;
-        if (ready == 0 || delivered >= wanted) {
-            for (long place = subscribers; place < publishers + subscribers; place++) {
-                published += clients[place].published;
-                acknowledged += clients[place].acknowledged;
-            }
-            int is_done = published == publishers * messages && (!qos || acknowledged == published);
-            if ((is_done && delivered >= wanted) || now() - last_at > 3) {
-                printf("{\"seconds\": %.3f, \"published\": %ld, \"acknowledged\": %ld, "
-                       "\"consumed\": %ld}\n",
-                       last_at - first_at, published, acknowledged, delivered);
-                return 0;
-            }
-        }
-    }
+    open_clients(port);
+    run_clients(qos);
 }
