@@ -126,7 +126,7 @@ async def run(directory: Path, rounds: Iterator[float]) -> tuple[list[str], list
 
 
 def random_rounds(seed: int, number: int) -> Iterator[float]:
-    """The times of work before so many kills."""
+    """The times of work before each of a number of kills."""
     chance = Random(seed)
     for _ in range(number):
         yield chance.uniform(*WORK_SECONDS)

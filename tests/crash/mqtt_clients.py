@@ -104,7 +104,7 @@ class MqttClient:
         self._timer = asyncio.get_running_loop().call_later(PING_SECONDS, self._check)
 
     def _send(self, data: bytes) -> None:
-        if self._writer is not None:
+        if self._writer is not None and not self._writer.is_closing():
             self._writer.write(data)
 
     def connected(self) -> None:

@@ -15,6 +15,7 @@ from itertools import count
 
 import aiormq
 
+from tests.cluster.hosted_nodes import Cluster
 from tests.jepsen.account import Account
 
 LOST = (OSError, RuntimeError, asyncio.TimeoutError, aiormq.exceptions.AMQPError)
@@ -62,6 +63,10 @@ class Clients:
         self._is_draining = False
         self._publishers: list[asyncio.Task[None]] = []
         self._consumers: list[asyncio.Task[None]] = []
+
+    @staticmethod
+    def prepare(cluster: Cluster) -> None:
+        """Declare what clients need beside queues, before anything happens to nodes."""
 
     def start(self) -> None:
         """Begin to publish and to consume."""

@@ -2,7 +2,8 @@
 
 Each topic has a publisher and a subscriber; each client begins at another node, and continues its
 session at the next one when it is lost (tests/crash/mqtt_clients.py). Messages of QoS 2 must come
-once, those of QoS 1 may come again.
+once, those of QoS 1 may come again. All nodes know the subscriptions before anything happens to
+them: a node that is cut off does not learn of new ones, and messages that it takes reach no queue.
 """
 
 import asyncio
@@ -12,7 +13,9 @@ from functools import partial
 from itertools import count
 from urllib.parse import urlsplit
 
-from tests.crash.mqtt_clients import Publisher, Subscriber
+from tests.cluster.clustered_nodes import ClusteredNode
+from tests.cluster.hosted_nodes import Cluster, api
+from tests.crash.mqtt_clients import Address, Publisher, Subscriber
 from tests.jepsen.account import Account
 from tests.jepsen.clients import LOOK_SECONDS, Clients
 
@@ -42,11 +45,16 @@ class MqttClients(Clients):
                 )
             )  # fmt: skip
             self._receivers.append(
-                Subscriber(
-                    f"receiver-{topic}", turned[1:] + turned[:1], topic, qos,
-                    partial(self._receive, qos > 1),
-                )
-            )  # fmt: skip
+                _receiver(topic, turned[1:] + turned[:1], partial(self._receive, qos > 1))
+            )
+
+    @staticmethod
+    def prepare(cluster: Cluster) -> None:
+        """Subscribe to all topics, and wait until all nodes know that."""
+        first = (cluster.nodes[0].host.address, MQTT_PORT)
+        asyncio.run(_subscribe([first]))
+        for node in cluster.nodes:
+            node.wait_until(lambda one=node: _knows_all(one), "all subscriptions are known")
 
     def _messages(self, topic: str) -> Iterator[str]:
         for number in count(1):
@@ -62,14 +70,12 @@ class MqttClients(Clients):
         self._account.consume(message, not is_once, {})
 
     def start(self) -> None:
-        """Subscribe; each topic is published to when it has its subscriber."""
+        """Continue the sessions, and begin to publish."""
         for receiver in self._receivers:
+            receiver.subscribed.set()
             receiver.start()
-        self._publishers = [asyncio.create_task(self._begin(place)) for place in range(len(TOPICS))]
-
-    async def _begin(self, place: int) -> None:
-        await self._receivers[place].subscribed.wait()
-        self._senders[place].start()
+        for sender in self._senders:
+            sender.start()
 
     @property
     def under_way(self) -> list[str]:
@@ -79,7 +85,6 @@ class MqttClients(Clients):
 
     async def stop_publishing(self) -> None:
         """Publish nothing new, and wait until everything is answered."""
-        await asyncio.gather(*self._publishers)
         for sender in self._senders:
             sender.stop_publishing()
         while any(sender.open for sender in self._senders) and not self._failures():
@@ -103,3 +108,23 @@ class MqttClients(Clients):
             *(f"a client has failed: {failure!r}" for failure in self._failures()),
             *(f"the session of {name} was lost" for name in lost),
         ]
+
+
+def _receiver(
+    topic: str, addresses: list[Address], received: Callable[[str], object]
+) -> Subscriber:
+    return Subscriber(f"receiver-{topic}", addresses, topic, TOPICS[topic], received)
+
+
+async def _subscribe(addresses: list[Address]) -> None:
+    receivers = [_receiver(topic, addresses, str) for topic in TOPICS]
+    for receiver in receivers:
+        receiver.start()
+        await receiver.subscribed.wait()
+    for receiver in receivers:
+        await receiver.stop()
+
+
+def _knows_all(node: ClusteredNode) -> bool:
+    found = {one["routing_key"] for one in api(node, "bindings") if one["source"] == "amq.topic"}
+    return found == set(TOPICS)

@@ -53,6 +53,7 @@ class QueueKind(NamedTuple):
                 connection.channel().queue_declare(queue, durable=True, arguments=arguments)
         if self.super_stream:
             self._declare_super_stream(first)
+        self.clients.prepare(cluster)
 
     def _declare_super_stream(self, node: ClusteredNode) -> None:
         with node.connect() as connection:

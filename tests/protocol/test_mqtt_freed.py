@@ -6,6 +6,7 @@ import weakref
 
 import pytest
 
+from leveret.broker.protocols.mqtt.properties import RECEIVE_MAXIMUM
 from leveret.broker.runtime.loop_watch import CHECK_SECONDS
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.mqtt_peer import MqttNode
@@ -46,6 +47,18 @@ async def test_a_lost_client(node, level, clean):
     reference = weakref.ref(client.connection)
     client.lose()
     del client.connection
+    await freed(reference)
+
+
+async def test_a_client_that_has_not_acknowledged_retained_messages(node):
+    client = await used(node, 4)
+    client.publish("a/c", b"m", qos=1, retain=True)
+    receiver = await node.connect().connected("r", 5, properties={RECEIVE_MAXIMUM: 1})
+    await receiver.subscribe("a/b", "a/c", qos=1)
+    assert len(await receiver.delivered()) == 1
+    reference = weakref.ref(receiver.connection)
+    receiver.lose()
+    del receiver.connection
     await freed(reference)
 
 

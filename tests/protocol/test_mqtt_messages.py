@@ -97,6 +97,15 @@ async def test_a_client_that_is_silent_is_disconnected(node, clock):
     assert [one.payload for one in await watcher.delivered()] == [b"late"]
 
 
+async def test_silence_is_noticed_after_other_clients_were_lost(node, clock):
+    lost = await node.connect().connected("lost", keep_alive=2)
+    silent = await node.connect().connected("silent", keep_alive=10)
+    lost.lose()
+    del lost
+    clock.advance(16)
+    assert silent.socket.is_closed
+
+
 async def test_a_retained_message_reaches_later_subscribers(node):
     publisher = await node.connect().connected("publisher")
     publisher.publish("kept", b"last", qos=1, retain=True)

@@ -300,7 +300,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
     def _begin_keep_alive(self, keep_alive_s: int) -> None:
         if keep_alive_s:
             self.keep_alive_ms = allowed_ms(keep_alive_s)
-            self._node.keep_alives.watch(weakref.proxy(self))
+            self._node.keep_alives.watch(self)
 
     @property
     def last_read_ms(self) -> int:
@@ -445,6 +445,9 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
             if session.exactly_once is not None:
                 session.exactly_once.close()
             session.release()
+            retained, session.retained = session.retained, None
+            if retained is not None:
+                retained.close()
 
     @property
     def is_consuming(self) -> bool:

@@ -67,11 +67,12 @@ class MqttConsumer(SessionConsumer):
         """The number of messages that it may be given now: none if the client does not keep up."""
         if self._output.is_congested:
             return 0
-        room: i64 = super().room()
+        room = super().room()
         retained = self.mqtt.retained
-        if retained is not None and not self.no_ack:
-            room = min(room, retained.room_beside())
-        return int(room)
+        if retained is None or self.no_ack:
+            return room
+        beside: int = retained.room_beside()
+        return min(room, beside)
 
     def forget_wanted(self) -> None:
         """The subscriptions have changed."""

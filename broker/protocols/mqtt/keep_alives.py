@@ -3,9 +3,10 @@
 A client has to send something within one and a half times its keep alive. The connections wait in
 buckets, by the second in which they are looked at next: when they would be late if they had sent
 nothing since they were last looked at. So a connection costs one comparison in its interval,
-whatever it sends, and no timer.
+whatever it sends, and no timer. One that has ended is freed, and its place in a bucket is empty.
 """
 
+import weakref
 from collections.abc import Iterator
 from typing import Final, Protocol
 
@@ -40,7 +41,7 @@ class KeepAlives:
     def __init__(self, clock: Clock, turns: Turns) -> None:
         self._clock = clock
         self._turns = turns
-        self._buckets: dict[int, list[KeptAlive]] = {}
+        self._buckets: dict[int, list[weakref.ref[KeptAlive]]] = {}
         self._timer: Timer | None = None
         self._next_tick = 0
 
@@ -50,15 +51,15 @@ class KeepAlives:
         if self._timer is None:
             self._next_tick = now_ms // TICK_MS + 1
             self._timer = self._clock.call_later_ms(TICK_MS, self._tick)
-        self._put(connection, now_ms + connection.keep_alive_ms)
+        self._put(weakref.ref(connection), now_ms + connection.keep_alive_ms)
 
-    def _put(self, connection: KeptAlive, due_ms: int) -> None:
+    def _put(self, reference: weakref.ref[KeptAlive], due_ms: int) -> None:
         tick = max(self._next_tick, due_ms // TICK_MS + 1)
-        self._buckets.setdefault(tick, []).append(connection)
+        self._buckets.setdefault(tick, []).append(reference)
 
     def _tick(self) -> None:
         now_ms = self._clock.now_ms()
-        due: list[list[KeptAlive]] = []
+        due: list[list[weakref.ref[KeptAlive]]] = []
         while self._next_tick <= now_ms // TICK_MS:
             bucket = self._buckets.pop(self._next_tick, None)
             if bucket is not None:
@@ -72,21 +73,22 @@ class KeepAlives:
         if self._buckets or due:
             self._timer = self._clock.call_later_ms(TICK_MS, self._tick)
 
-    def _looking(self, due: list[list[KeptAlive]]) -> Iterator[int]:
+    def _looking(self, due: list[list[weakref.ref[KeptAlive]]]) -> Iterator[int]:
         for bucket in due:
             while bucket:
                 self._look(bucket.pop())
                 yield LOOK_WORK
 
-    def _look(self, connection: KeptAlive) -> None:
-        allowed_ms = connection.keep_alive_ms
-        if not allowed_ms:
+    def _look(self, reference: weakref.ref[KeptAlive]) -> None:
+        connection = reference()
+        if connection is None or not connection.keep_alive_ms:
             return
+        allowed_ms = connection.keep_alive_ms
         due_ms = connection.last_read_ms + allowed_ms
         if due_ms <= self._clock.now_ms():
             connection.is_late()
         else:
-            self._put(connection, due_ms)
+            self._put(reference, due_ms)
 
 
 def allowed_ms(keep_alive_s: int) -> int:

@@ -119,6 +119,12 @@ class RetainedDeliveries:
             self._send_qos_1(waiting.identifier, waiting.topic, waiting.message)
             waiting.sent.give(None)
 
+    def close(self) -> None:
+        """The session has ended: end searches that wait."""
+        waiting, self._waiting = self._waiting, deque()
+        for one in waiting:
+            one.sent.give(None)
+
     def room_beside(self) -> int:
         """How many messages of queues the client may have, beside those that were found first."""
         return max(0, self._room() - len(self._waiting))
