@@ -12,6 +12,7 @@ import pytest
 from tests.cluster.clients import take
 from tests.cluster.clustered_nodes import form, queues
 from tests.cluster.publisher import ConfirmedPublisher
+from tests.patience import PATIENCE_SECONDS
 
 QUORUM = {"x-queue-type": "quorum"}
 KEPT = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
@@ -123,7 +124,9 @@ def test_dead_letters_limits_and_expiry_are_those_of_the_queue(cluster):
     assert body == b"2"
     channel.basic_reject(method.delivery_tag, requeue=False)
     for body, reason in ((b"1", "maxlen"), (b"2", "rejected")):
-        method, properties, found = next(letters.consume("letters", inactivity_timeout=20))
+        method, properties, found = next(
+            letters.consume("letters", inactivity_timeout=PATIENCE_SECONDS)
+        )
         assert (found, properties.headers["x-first-death-reason"]) == (body, reason)
         letters.basic_ack(method.delivery_tag)
     expiring = declared(a, "expiring", **{"x-expires": 100})

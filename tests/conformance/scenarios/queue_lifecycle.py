@@ -3,6 +3,7 @@
 import time
 
 from tests.conformance.scenario import scenario
+from tests.patience import PATIENCE_SECONDS
 
 
 def exists(ctx, queue):
@@ -10,13 +11,13 @@ def exists(ctx, queue):
     return "queue.declare-ok" in answer
 
 
-def await_gone(ctx, queue, seconds=5):
-    """Whether the queue is gone before the time is up."""
-    deadline = time.monotonic() + seconds
+def await_gone(ctx, queue, pause_seconds=0.05):
+    """Whether the queue is gone in the end. pause_seconds: between looks, each of which uses it."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while exists(ctx, queue):
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.05)
+        time.sleep(pause_seconds)
     return True
 
 
@@ -215,8 +216,7 @@ def get_does_not_count_as_use_for_auto_delete(ctx, channel, queue):
 def unused_queue_expires(ctx, queue, channel):
     """x-expires removes an unused queue."""
     channel.queue_declare(queue, arguments={"x-expires": 300})
-    time.sleep(1.2)
-    return exists(ctx, queue)
+    return not await_gone(ctx, queue, pause_seconds=1.2)
 
 
 @scenario

@@ -436,4 +436,4 @@ def rejected_in_a_transaction_of_a_channel_that_closes(ctx, channel):
 def queue_that_is_not_used_expires(ctx, channel):
     """x-expires removes it, after a tick of five seconds at most."""
     queue = quorum_queue(ctx, channel, expires=500)
-    return ctx.await_gone(queue, 14)
+    return ctx.await_gone(queue)

@@ -10,6 +10,7 @@ import time
 from tests.conformance.context import Inbox
 from tests.conformance.scenario import scenario
 from tests.conformance.scenarios.streams_declare import stream_queue
+from tests.patience import PATIENCE_SECONDS
 
 
 def filled(ctx, *bodies, name="stream", **arguments):
@@ -285,7 +286,7 @@ def retention_by_the_size_of_a_policy(ctx):
     for number in range(60):
         channel.basic_publish("", "s", b"%d " % number + bytes(200))
     channel.basic_qos(prefetch_count=1)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_SECONDS
     first = last = None
     while time.monotonic() < deadline and not (first and offset_of(first) > 20):
         inbox = Inbox(channel, "s", arguments={"x-stream-offset": "first"})
