@@ -83,7 +83,9 @@ export class Workbench {
     const {messages, total} = this.found;
     const all = this.said() ? "all matching" : "all";
     const id = this.allId ??= uniqueId("all");
-    const every = h("input", {type: "checkbox", id, onchange: () => this.selectAll(every.checked)});
+    // The handler moves to the box that is shown (dom.js).
+    const every = h("input", {type: "checkbox", id,
+      onchange: ({target}) => this.selectAll(target.checked)});
     const none = this.chosen.size === 0;
     const {actions} = this;
     const retry = (text, choice, attributes) => this.isOfDeadLetters
