@@ -62,7 +62,12 @@ class GroupMachine(Protocol):
 
 
 class MachineKind(Protocol):
-    """Makes machines, and encodes their effects for other nodes."""
+    """Makes machines, and encodes their effects for other nodes.
+
+    window_bytes: how much a leader sends to a member without an acknowledgement.
+    """
+
+    window_bytes: int
 
     def new(self) -> GroupMachine:
         """The machine of a group without entries."""

@@ -137,7 +137,7 @@ class GroupMember:
         self.group = group
         self.me = me
         self.machine = machine
-        self.raft = RaftMember(group, me, stored, random)
+        self.raft = RaftMember(group, me, stored, random, host.kind.window_bytes)
         self.changes = MemberChanges(me, self.raft)
         self.applied = self._commit = stored.snapshot_index
         self.is_marked = False

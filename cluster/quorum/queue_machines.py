@@ -26,6 +26,7 @@ from leveret.cluster.quorum.machine.figures import MachineFigures, figures
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.quorum.machine.snapshots import QueueSnapshot, restored_in_steps
+from leveret.cluster.raft.entry_log import WINDOW_BYTES
 
 FOR_THE_LEADER = 0
 MESSAGE_BYTES_MIN: Final = 5
@@ -162,6 +163,8 @@ class QueueMachine:
 
 class QueueMachines:
     """The `MachineKind` of quorum queues."""
+
+    window_bytes: int = WINDOW_BYTES
 
     def new(self) -> QueueMachine:
         """The machine of a group without entries."""

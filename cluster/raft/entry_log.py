@@ -19,10 +19,9 @@ from bisect import bisect_right
 from leveret.cluster.raft.configuration import Configuration, decode_configuration
 from leveret.cluster.raft.outputs import CONFIGURATION
 
-KEPT_BYTES_MAX = 4 * 1024 * 1024
-"""Once more bytes are kept, all are dropped and read from disk when needed: the same limit as for
-bytes that are sent to a member without an acknowledgement.
-"""
+WINDOW_BYTES = 4 * 1024 * 1024
+"""The default limit for entries that are sent without an acknowledgement (progress.py), and for
+those that are kept to be sent: it fills a link of 1 Gbit/s with a round trip of 30 ms."""
 
 
 class StoredRun:
@@ -65,7 +64,11 @@ class Stored:
 class EntryLog:
     """The log of one member."""
 
-    def __init__(self, stored: Stored) -> None:
+    def __init__(self, stored: Stored, kept_bytes_max: int = WINDOW_BYTES) -> None:
+        """kept_bytes_max: once more bytes of payloads are kept, all are dropped, and read from disk
+        when needed. It is as many as are sent to a member without an acknowledgement.
+        """
+        self._kept_bytes_max = kept_bytes_max
         self.snapshot_index = stored.snapshot_index
         self._begin(stored.snapshot_index, stored.snapshot_term, stored.configuration)
         self.is_cut_off = bool(stored.runs) and not self._recover(stored)
@@ -222,7 +225,7 @@ class EntryLog:
             self._kept_first = first
         self._kept += payloads
         self._kept_bytes += size
-        if self._kept_bytes > KEPT_BYTES_MAX:
+        if self._kept_bytes > self._kept_bytes_max:
             self.forget_payloads(first + len(payloads))
 
     def payloads(self, first: int, bytes_max: int) -> list[bytes] | None:

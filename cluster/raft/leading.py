@@ -310,7 +310,9 @@ class Leading:
         members = log.configuration.members
         for member in members:
             if member != self.state.me and member not in self._progress:
-                self._progress[member] = Progress(member, log.last_index + 1)
+                self._progress[member] = Progress(
+                    member, log.last_index + 1, self.state.window_bytes
+                )
         for member in [one for one in self._progress if one not in members]:
             self._end_snapshot(self._progress.pop(member))
 

@@ -14,7 +14,7 @@ RF5  Committed entries are never truncated, and the commit index never decreases
 from collections import deque
 
 from leveret.cluster.raft.configuration import Configuration
-from leveret.cluster.raft.entry_log import EntryLog, Stored
+from leveret.cluster.raft.entry_log import WINDOW_BYTES, EntryLog, Stored
 from leveret.cluster.raft.messages import RaftMessage
 from leveret.cluster.raft.outputs import (
     Append,
@@ -54,15 +54,19 @@ class MemberState:
 
     writes: the number of the last write. synced_writes: the last write that is on disk.
     synced_index: the last entry that is on disk. linked: the members with a live link;
-    reachable: those of them that are not silent.
+    reachable: those of them that are not silent. window_bytes: how much is sent to a member without
+    an acknowledgement, and kept to be sent.
     """
 
-    def __init__(self, group: int, me: str, stored: Stored) -> None:
+    def __init__(
+        self, group: int, me: str, stored: Stored, window_bytes: int = WINDOW_BYTES
+    ) -> None:
         self.group = group
         self.me = me
         self.term = stored.term
         self.vote = stored.vote
-        self.log = EntryLog(stored)
+        self.window_bytes = window_bytes
+        self.log = EntryLog(stored, window_bytes)
         self.commit = stored.snapshot_index
         self.linked: set[str] = set()
         self.reachable: set[str] = set()

@@ -8,10 +8,12 @@
 
 Invariants:
 
-RF11  At most WINDOW_BYTES plus one message are sent to a member without acknowledgement.
+RF11  At most the window plus one message are sent to a member without acknowledgement.
 """
 
 from collections import deque
+
+from leveret.cluster.raft.entry_log import WINDOW_BYTES
 
 PROBING = "probing"
 REPLICATING = "replicating"
@@ -19,8 +21,6 @@ SNAPSHOT = "snapshot"
 LOST = "lost"
 
 NOT_ASKED = -1
-WINDOW_BYTES = 4 * 1024 * 1024
-"""Fills a link of 1 Gbit/s with a round trip of 30 ms."""
 WINDOW_MESSAGES = 256
 """The limit for small entries: each message is acknowledged separately."""
 
@@ -41,16 +41,18 @@ class Progress:
     match: the last entry that it has acknowledged. next: the first entry to send.
     asked: the previous entry that the last probe asked about. reading: the first entry that is
     being read for it, or 0. told: the commit index that it was sent. snapshot: the index of the
-    snapshot on its way, or 0. retry_ms: when a failed snapshot is tried again, or 0.
+    snapshot on its way, or 0. retry_ms: when a failed snapshot is tried again, or 0. window_bytes:
+    the limit of bytes.
     """
 
     __slots__ = (
         "_sent", "asked", "in_flight", "match", "member", "next", "reading", "retry_ms",
-        "snapshot", "state", "told",
+        "snapshot", "state", "told", "window_bytes",
     )  # fmt: skip
 
-    def __init__(self, member: str, following: int) -> None:
+    def __init__(self, member: str, following: int, window_bytes: int = WINDOW_BYTES) -> None:
         self.member = member
+        self.window_bytes = window_bytes
         self.match = 0
         self.next = following
         self.state = PROBING
@@ -61,7 +63,7 @@ class Progress:
     def may_send(self) -> bool:
         """Whether a message with entries may be sent."""
         if self.state == REPLICATING:
-            return self.in_flight < WINDOW_BYTES and len(self._sent) < WINDOW_MESSAGES
+            return self.in_flight < self.window_bytes and len(self._sent) < WINDOW_MESSAGES
         return self.state == PROBING and self.asked == NOT_ASKED
 
     def sent(self, last: int, size: int) -> None:
@@ -69,7 +71,7 @@ class Progress:
         if self.state == PROBING:
             self.asked = self.next - 1
         if last >= self.next:
-            assert self.in_flight < WINDOW_BYTES, "RF11: the window is full"
+            assert self.in_flight < self.window_bytes, "RF11: the window is full"
             self.next = last + 1
             self.in_flight += size
             self._sent.append(_Sent(last, size))

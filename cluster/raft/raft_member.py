@@ -38,7 +38,7 @@ from leveret.cluster.raft.election import (
     answer_to,
     rank,
 )
-from leveret.cluster.raft.entry_log import Stored
+from leveret.cluster.raft.entry_log import WINDOW_BYTES, Stored
 from leveret.cluster.raft.leading import Leading
 from leveret.cluster.raft.member_state import MemberState
 from leveret.cluster.raft.messages import (
@@ -66,8 +66,12 @@ class RaftMember:
     service cannot apply entries. The member then keeps entries and votes for others.
     """
 
-    def __init__(self, group: int, me: str, stored: Stored, random: Callable[[], float]) -> None:
-        self.state = MemberState(group, me, stored)
+    def __init__(
+        self, group: int, me: str, stored: Stored, random: Callable[[], float],
+        window_bytes: int = WINDOW_BYTES,
+    ) -> None:  # fmt: skip
+        """window_bytes: how much is sent to a member without an acknowledgement."""
+        self.state = MemberState(group, me, stored, window_bytes)
         self.leading: Leading | None = None
         self.campaign: Campaign | None = None
         self.leader = ""

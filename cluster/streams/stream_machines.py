@@ -1,6 +1,7 @@
 """Adapts the state machine of a stream to the interface for groups (groups/group_machine.py)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -19,6 +20,10 @@ from leveret.cluster.streams.machine.stream_machine import StreamMachine, restor
 from leveret.cluster.streams.machine.tracking import SENDER, decode_records, sender_of
 from leveret.storage.stream_groups.stored_state import decode_state
 from leveret.storage.stream_log.chunks import ChunkHead, read_head, tracking_of
+
+WINDOW_BYTES: Final = 16 * 1024 * 1024
+"""A member acknowledges what it has synced: with 4 MB, a sync of 20 ms would allow 200 MB a second.
+The log has as many bytes in memory anyway (stream_log.py)."""
 
 
 class EffectError(ValueError):
@@ -150,6 +155,8 @@ class StreamGroupMachine:
 
 class StreamGroupMachines:
     """The `MachineKind` of streams."""
+
+    window_bytes: int = WINDOW_BYTES
 
     def new(self) -> StreamGroupMachine:
         """The machine of a stream without entries."""

@@ -16,6 +16,7 @@ from leveret.cluster.groups.wanted_members import WantedMembers, node_of, number
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.hello import NodeIdentity
 from leveret.cluster.links.links import LinkOptions, Links
+from leveret.cluster.raft.entry_log import WINDOW_BYTES
 from leveret.storage.disk.disk import Disk
 from leveret.storage.disk.file_reads import FileReads
 from leveret.storage.disk.worker import Worker
@@ -102,6 +103,8 @@ class KeepingMachine:
 
 class KeepingKind:
     """Makes such machines."""
+
+    window_bytes = WINDOW_BYTES
 
     def new(self):
         return KeepingMachine()

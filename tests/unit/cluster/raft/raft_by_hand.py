@@ -7,7 +7,7 @@ from itertools import combinations
 from random import Random
 
 from leveret.cluster.raft.configuration import Configuration
-from leveret.cluster.raft.entry_log import Stored, StoredRun
+from leveret.cluster.raft.entry_log import WINDOW_BYTES, Stored, StoredRun
 from leveret.cluster.raft.messages import AskVote, Vote, VoteAnswer, decode_message
 from leveret.cluster.raft.raft_member import RaftMember
 from leveret.cluster.raft.status import status
@@ -93,11 +93,12 @@ class RaftByHand(RaftWorld):
         return answers[0].answer if answers else None
 
 
-def elected(voters, *runs, term):
+def elected(voters, *runs, term, window_bytes=WINDOW_BYTES):
     """A member by itself that restarts with entries, and is elected in the next term."""
     others = [one for one in voters if one != "a"]
     found = tuple([StoredRun(*run, []) for run in runs])
-    member = RaftMember(5, "a", Stored(Configuration(tuple(voters)), term, runs=found), lambda: 0.5)
+    stored = Stored(Configuration(tuple(voters)), term, runs=found)
+    member = RaftMember(5, "a", stored, lambda: 0.5, window_bytes)
     for other in others:
         member.link_up(other, 1)
     member.take_outputs()

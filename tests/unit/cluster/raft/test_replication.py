@@ -3,6 +3,7 @@
 import pytest
 
 from leveret.cluster.raft import leading as leading_module
+from leveret.cluster.raft.entry_log import WINDOW_BYTES
 from leveret.cluster.raft.messages import (
     Acknowledgement,
     Entries,
@@ -11,7 +12,7 @@ from leveret.cluster.raft.messages import (
     Mismatch,
 )
 from leveret.cluster.raft.outputs import DATA, ReadEntries, Send
-from leveret.cluster.raft.progress import PROBING, REPLICATING, WINDOW_BYTES, Progress
+from leveret.cluster.raft.progress import PROBING, REPLICATING, Progress
 from tests.unit.cluster.raft.raft_by_hand import RaftByHand, elected
 
 
@@ -150,6 +151,21 @@ def test_a_full_window_waits_for_an_acknowledgement():
         one.sent(3, 1)
     one.acknowledged(1)
     assert (one.may_send(), one.in_flight) == (True, 5)
+
+
+@pytest.mark.parametrize(("window_bytes", "are_read"), [(WINDOW_BYTES, True), (10**7, False)])
+def test_a_group_reads_nothing_that_fits_in_its_window(window_bytes, are_read):
+    """What is read is sent at the pace of members that are behind."""
+    member = elected("abc", term=1, window_bytes=window_bytes)
+    first = member.state.log.last_index
+    for match in (first, first + 40):
+        for other in "bc":
+            member.received(other, Acknowledgement(5, 2, match), 1_003)
+        outputs = member.take_outputs()
+        for _ in range(90):
+            member.propose([b"x" * 100_000])
+            member.take_outputs()
+    assert any(isinstance(one, ReadEntries) for one in outputs) == are_read
 
 
 def test_a_message_without_entries_needs_no_window():
