@@ -70,7 +70,7 @@ class SocketOutput(Flushable):
         """Whether the client reads too slowly; it gets no deliveries until it has caught up."""
         return self._is_over or self._is_write_paused
 
-    def write(self, piece: bytes) -> None:
+    def write(self, piece: bytes | memoryview) -> None:
         """Write this at the end of the round."""
         self.pieces.append(piece)
         self.gathered(len(piece))

@@ -41,7 +41,7 @@ def header_of(service: int, payload_octets: int) -> bytes:
 class FrameCutter:
     """Cuts the bytes of one connection into frames, however they arrive.
 
-    The pieces of a frame are copied once, when the frame is complete.
+    The pieces of a frame that comes in several reads are copied once, when it is complete.
     """
 
     __slots__ = ("_beginning", "_length_max", "_lengths_max", "_missing", "_parts", "_service")
@@ -56,7 +56,7 @@ class FrameCutter:
         # the number of missing octets.
         self._beginning = b""
         self._service = 0
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | memoryview] = []
         self._missing = 0
 
     @property
@@ -81,7 +81,7 @@ class FrameCutter:
                 self._missing -= len(data)
                 return frames
             position = self._missing
-            self._parts.append(data[:position])
+            self._parts.append(memoryview(data)[:position])
             frames.append((self._service, b"".join(self._parts)))
             self._parts, self._missing = [], 0
         elif self._beginning:
@@ -99,7 +99,7 @@ class FrameCutter:
                 # Only here, since a frame longer than a read is never complete at first.
                 self._check_length(service, length)
                 self._service, self._missing = service, position - end
-                self._parts.append(data[payload_at:])
+                self._parts.append(memoryview(data)[payload_at:])
                 return frames
             frames.append((service, data[payload_at:position]))
         if position < end:

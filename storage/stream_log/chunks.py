@@ -24,6 +24,8 @@ OF_GROUP: Final = 16
 HEAD_BYTES: Final = 48
 CHUNK_BYTES_MIN: Final = HEAD_BYTES + 4
 FILTER_BYTES_MAX: Final = 255
+COPIED_BYTES_MAX: Final = 16 * 1024
+"""A copy of a smaller chunk costs less than a view of it."""
 CHUNK_BYTES_MAX: Final = 1 << 30
 """No chunk is larger, so a larger size is damage."""
 _HEAD = Struct(">BBHIqQQIIIB3x")
@@ -118,15 +120,15 @@ def check_chunk(data: bytes, at: int = 0) -> ChunkHead:
     return head
 
 
-def for_clients(chunk: bytes, head: ChunkHead) -> bytes:
+def for_clients(chunk: bytes, head: ChunkHead) -> bytes | memoryview:
     """A chunk as clients of the stream protocol get it: without its filter and its trailer.
 
-    The size of the trailer stays in its head, as in RabbitMQ.
+    The size of the trailer stays in its head, as in RabbitMQ. A large chunk is not copied.
     """
     end = head.size - head.trailer_bytes
-    if not head.filter_bytes:
-        return chunk[:end]
-    return head_for_clients(head) + chunk[HEAD_BYTES + head.filter_bytes : end]
+    if head.filter_bytes:
+        return head_for_clients(head) + chunk[HEAD_BYTES + head.filter_bytes : end]
+    return chunk[:end] if end < COPIED_BYTES_MAX else memoryview(chunk)[:end]
 
 
 def head_for_clients(head: ChunkHead) -> bytes:

@@ -70,7 +70,7 @@ class StreamConnection(SocketConnection, asyncio.BaseProtocol):
 
     # The handshake (login.py calls these)
 
-    def send(self, frame: bytes) -> None:
+    def send(self, frame: bytes | memoryview) -> None:
         """Send a frame, or a part of one."""
         self.output.write(frame)
 

@@ -75,11 +75,11 @@ class FrameInput:
 
     def _join(self, begin: int, frame_bytes: int) -> None:
         """Take a frame that has come in several reads."""
-        pieces = [self._unread[begin:]]
+        pieces = [memoryview(self._unread)[begin:]]
         lacking = frame_bytes - len(pieces[0])
         while lacking:
             piece = self._later.popleft()
-            pieces.append(piece[:lacking])
+            pieces.append(memoryview(piece)[:lacking])
             self._unread, self._at = piece, len(pieces[-1])
             lacking -= len(pieces[-1])
         self.data, self.begin, self.end = b"".join(pieces), 0, frame_bytes

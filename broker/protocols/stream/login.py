@@ -50,7 +50,7 @@ class StreamLoginConnection(ClientConnection, Protocol):
     def user(self) -> Identity:
         """The user of an open connection."""
 
-    def send(self, frame: bytes) -> None:
+    def send(self, frame: bytes | memoryview) -> None:
         """Send a frame."""
 
     def drop(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import cast
 
 from leveret.broker.net.socket_output import SocketOutput
-from leveret.broker.protocols.stream.socket_sender import SocketSender
+from leveret.broker.protocols.stream.socket_sender import Piece, SocketSender
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.turns import Turns
 from leveret.storage.disk.file_parts import FilePart
@@ -80,7 +80,7 @@ class StreamOutput(SocketOutput):
     # Parts of files
 
     def _send_directly(self) -> None:
-        pieces, self.pieces = cast(list[bytes | FilePart], self.pieces), []
+        pieces, self.pieces = cast(list[Piece], self.pieces), []
         gathered_bytes, self.gathered_bytes = self.gathered_bytes, 0
         transport, sender = self._transport, self._sender
         if transport is None or not pieces:

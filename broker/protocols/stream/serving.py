@@ -71,7 +71,7 @@ class ServingConnection(Protocol):
     def sends_files(self) -> bool:
         """Whether parts of files can be sent to its client."""
 
-    def send(self, frame: bytes) -> None:
+    def send(self, frame: bytes | memoryview) -> None:
         """Send a frame, or a part of one."""
 
     def send_part(self, part: FilePart) -> None:

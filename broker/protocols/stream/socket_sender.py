@@ -10,11 +10,13 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from leveret.storage.contract.backing_queue import BeingRead
 from leveret.storage.disk.disk import StoreError
 from leveret.storage.disk.file_parts import FilePart
+
+Piece: TypeAlias = bytes | memoryview | FilePart
 
 SENT_AT_ONCE: Final = 1024 * 1024
 """The bytes to send before other connections have their turn."""
@@ -38,7 +40,7 @@ class SocketSender:
         self._loop = asyncio.get_running_loop()
         # The event loop watches no descriptor that belongs to a transport.
         self._socket = socket.socket(fileno=os.dup(descriptor))
-        self._pieces: deque[bytes | memoryview | FilePart] = deque()
+        self._pieces: deque[Piece] = deque()
         self._waits = True
         self._is_watching = False
         self.unsent_bytes = 0
@@ -49,10 +51,10 @@ class SocketSender:
         """The transport has sent everything: begin."""
         self._go_on()
 
-    def send(self, pieces: Sequence[bytes | FilePart]) -> None:
+    def send(self, pieces: Sequence[Piece]) -> None:
         """Send these after all earlier ones."""
         for piece in pieces:
-            self.unsent_bytes += len(piece) if isinstance(piece, bytes) else piece.size
+            self.unsent_bytes += piece.size if isinstance(piece, FilePart) else len(piece)
         self._pieces.extend(pieces)
         if not self._waits:
             self._go_on()

@@ -30,10 +30,11 @@ from leveret.broker.protocols.stream.serving import (
 from leveret.broker.protocols.stream.super_streams import partition_of
 from leveret.broker.queues.contract.offset_specification import NEXT, OffsetSpecification
 from leveret.broker.queues.contract.status import SubscriptionFigures
-from leveret.broker.queues.contract.stream import Stream, StreamReader
+from leveret.broker.queues.contract.stream import Chunk, Stream, StreamReader
 from leveret.broker.runtime.clock import Timer
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor
+from leveret.storage.stream_log.chunks import HEAD_BYTES
 from leveret.storage.stream_log.stored_chunks import StoredChunk
 
 CREDIT_MAX: Final = 1 << 31
@@ -321,12 +322,12 @@ class Subscriptions(Actor):
         committed = None if self.deliver_version == 1 else reader.next_offset + reader.lag - 1
         consumed_before = one.consumed
         for chunk in chunks:
-            if isinstance(chunk, bytes):
+            if isinstance(chunk, StoredChunk):
+                self._send_stored(one, chunk, committed)
+            else:
                 one.consumed += int.from_bytes(chunk[4:8], "big")
                 self._connection.send(responses.deliver_head(one.number, len(chunk), committed))
                 self._connection.send(chunk)
-            else:
-                self._send_stored(one, chunk, committed)
         self._counts.delivered += one.consumed - consumed_before
         tracer = self._connection.vhost.tracer
         if tracer is not None:
@@ -342,17 +343,16 @@ class Subscriptions(Actor):
         self._connection.send_part(entries)
 
     def _trace(
-        self, tracer: Taps, one: Subscription, chunks: Sequence[bytes | StoredChunk],
-        end_offset: int,
+        self, tracer: Taps, one: Subscription, chunks: Sequence[Chunk], end_offset: int,
     ) -> None:  # fmt: skip
         """Report the chunks that were sent."""
         session, is_filtered = self._connection.session, bool(one.filter_values)
         for chunk in chunks:
-            if isinstance(chunk, bytes):
-                head, size = chunk, len(chunk)
-            else:
+            if isinstance(chunk, StoredChunk):
                 head = chunk.head_for_clients
                 size = len(head) + chunk.head.entries_bytes
+            else:
+                head, size = bytes(chunk[:HEAD_BYTES]), len(chunk)
             count, time_ms, offset = _TRACED.unpack_from(head)
             read = StreamChunk(offset, count, size, time_ms)
             lag = max(0, end_offset - offset - count)

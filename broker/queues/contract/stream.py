@@ -6,12 +6,15 @@ they are stored. The stream may be led by another node: a method that needs its 
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from leveret.broker.queues.contract.offset_specification import OffsetSpecification
 from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.runtime.pending import Answer
 from leveret.storage.stream_log.stored_chunks import StoredChunk
+
+Chunk: TypeAlias = bytes | memoryview | StoredChunk
+"""A chunk as clients get it: its bytes, or where they are in a file."""
 
 
 class StreamEntries(NamedTuple):
@@ -55,7 +58,7 @@ class StreamReader(Protocol):
     def lag(self) -> int:
         """How many committed messages it has not taken yet."""
 
-    def take(self, chunks_max: int, bytes_max: int) -> Sequence[bytes | StoredChunk]:
+    def take(self, chunks_max: int, bytes_max: int) -> Sequence[Chunk]:
         """The next chunks with messages; at least one if there are any now.
 
         They have neither filter nor trailer, as clients get them. If there are none, the user's

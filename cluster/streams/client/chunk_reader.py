@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from leveret.broker.queues.contract.queue_client import UNLIMITED
-from leveret.broker.queues.contract.stream import ReaderUser
+from leveret.broker.queues.contract.stream import Chunk, ReaderUser
 from leveret.broker.queues.contract.stream_arguments import StreamFilter
 from leveret.cluster.streams.client.member_questions import (
     Chunks,
@@ -102,7 +102,7 @@ class ChunkReader:
         """How many committed messages it has not taken yet."""
         return max(0, self._stream.end_offset - self.next_offset)
 
-    def take(self, chunks_max: int, bytes_max: int) -> Sequence[bytes | StoredChunk]:
+    def take(self, chunks_max: int, bytes_max: int) -> Sequence[Chunk]:
         """The next chunks as clients get them. See `StreamReader.take`."""
         return [
             for_clients(chunk, head) if isinstance(chunk, bytes) else chunk

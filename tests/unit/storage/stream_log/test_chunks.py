@@ -3,12 +3,14 @@
 import pytest
 
 from leveret.storage.stream_log.chunks import (
+    COPIED_BYTES_MAX,
     HEAD_BYTES,
     USER,
     ChunkError,
     check_chunk,
     encode_chunk,
     entries_of,
+    for_clients,
     read_head,
     tracking_of,
 )
@@ -32,6 +34,18 @@ def test_the_head_is_that_of_the_stream_protocol():
         "50000001 00000001 00000000 000006a4 00000000 00000003 00000000 00000007 "
         "e58c9792 00000005 00000004 00000000"
     )
+
+
+@pytest.mark.parametrize("entries_bytes", [5, COPIED_BYTES_MAX])
+@pytest.mark.parametrize("filter_bits", [b"", b"\1" * 16])
+def test_clients_get_a_chunk_without_its_filter_and_its_trailer(entries_bytes, filter_bits):
+    entries = b"e" * entries_bytes
+    chunk = encode_chunk(USER, 7, 3, 1_700, 1, 1, [entries], filter_bits, b"tracking")
+    shown = for_clients(chunk, read_head(chunk))
+    assert bytes(shown[HEAD_BYTES:]) == entries
+    assert read_head(bytes(shown)) == read_head(chunk)._replace(filter_bytes=0)
+    is_copied = entries_bytes < COPIED_BYTES_MAX or bool(filter_bits)
+    assert isinstance(shown, bytes) == is_copied
 
 
 def test_chunks_follow_each_other_in_one_string():
