@@ -2,8 +2,11 @@
 
 import pytest
 
+from leveret.broker.protocols.mqtt import codes
+from leveret.broker.registry.declaration_log import NotTaken
+from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.virtual_clock import VirtualClock
-from tests.protocol.mqtt_peer import Delivery, MqttNode, publish
+from tests.protocol.mqtt_peer import Delivery, MqttNode, packet, publish
 
 
 @pytest.fixture
@@ -185,3 +188,15 @@ async def test_the_namespaces_of_sparkplug_keep_their_dot():
         assert [one.topic for one in await client.delivered()] == [
             "spBv1.0/plant/NDATA/x", "other/a/b"
         ]  # fmt: skip
+
+
+async def test_a_node_whose_cluster_takes_no_changes_refuses_without_an_error_of_the_program(
+    node, monkeypatch, caplog
+):
+    client = await node.connect().connected(level=5)
+    refused = Answer()
+    refused.refuse(NotTaken("the node is not a running member of its cluster"))
+    monkeypatch.setattr(node.broker.services.declarations, "submit", lambda *_, **__: refused)
+    client.send(packet(0x82, b"\0\1\0\0\1t\1"))
+    assert await client.closed_with() == codes.UNSPECIFIED_ERROR
+    assert "Traceback" not in caplog.text

@@ -22,6 +22,7 @@ from leveret.broker.protocols.mqtt.publisher import Publisher
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.pending import Steps
 from leveret.storage.messages.message import Entry
+from leveret.storage.metadata.metadata import MetadataError
 
 PACKET_WORK: Final = 250
 ACK_WORK: Final = 4
@@ -301,6 +302,9 @@ class MqttInput(HeldInput):
             self._connection.fault(error)
         elif isinstance(error, MalformedPacket):
             self._connection.fail(error.code, str(error))
+        elif isinstance(error, MetadataError):
+            # The node has just left the majority of its cluster, for example.
+            self._connection.fail(codes.UNSPECIFIED_ERROR, str(error))
         else:
             name = self._connection.name
             logger.error("%s: a packet could not be handled", name, exc_info=error)
