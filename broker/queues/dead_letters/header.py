@@ -20,7 +20,7 @@ from leveret.broker.amqp.field_table import (
     text_of,
 )
 from leveret.broker.amqp.header_bytes import HeaderBytes, field_places, replace_fields
-from leveret.broker.amqp.properties import NEEDS_CARE, decode_properties
+from leveret.broker.amqp.properties import EXPIRES, NEEDS_CARE, decode_properties
 from leveret.storage.messages.message import Address
 
 REJECTED, EXPIRED, MAXLEN, DELIVERY_LIMIT = "rejected", "expired", "maxlen", "delivery_limit"
@@ -110,7 +110,9 @@ class DeathNotes:
         bcc_keys = () if self._drop_cc else header.bcc_keys
         if bcc_keys or header.form is not None:
             return make_header(decode_properties(raw), bcc_keys, header.form), record
-        return ContentHeader(raw, header.kind | NEEDS_CARE, (), False, raw), record
+        # Its expiration is among the deaths now: the letter itself does not expire.
+        kind = (header.kind | NEEDS_CARE) & ~EXPIRES
+        return ContentHeader(raw, kind, (), False, raw), record
 
     def _record_of(
         self, address: Address, x_death: bytes, cc: bytes, expiration: bytes | None
