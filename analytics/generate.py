@@ -83,7 +83,7 @@ def _client(port: int, user: str) -> dict[str, Any]:
     return {"connection": f"127.0.0.1:{port} -> 127.0.0.1:5672", "channel": 1, "user": user}
 
 
-class _QueueRecords:
+class _RecordTexts:
     """The texts of the records of one queue."""
 
     def __init__(self, queue: int) -> None:
@@ -116,7 +116,7 @@ class _Generator:
         self._random = random.Random(load.seed)
         self._number = (load.start_us // 1_000_000) << 32
         self._place = self._tag = 0
-        self._texts = [_QueueRecords(queue) for queue in range(load.queues)]
+        self._texts = [_RecordTexts(queue) for queue in range(load.queues)]
 
     def message(self, time_us: int) -> list[_Event]:
         """Return all events of the next message."""
@@ -139,7 +139,7 @@ class _Generator:
     def _rare_fate(self) -> str:
         return self._random.choices(FATES[1:], WEIGHTS[1:])[0]
 
-    def _delivered(self, time_us: int, texts: _QueueRecords, size: int, fate: str) -> list[_Event]:
+    def _delivered(self, time_us: int, texts: _RecordTexts, size: int, fate: str) -> list[_Event]:
         consumer = self._number % CONSUMERS
         start = texts.delivered[consumer]
         at = time_us + int(self._random.expovariate(1 / 20_000))

@@ -141,7 +141,7 @@ def _window(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Tra
     return TraceWindow(options.from_us, options.to_us, options.vhost)
 
 
-class _Progress:
+class _SearchProgress:
     """Writes the progress of the search to standard error, if that is a terminal."""
 
     def __init__(self, is_shown: bool) -> None:
@@ -154,8 +154,8 @@ class _Progress:
             sys.stderr.flush()
 
 
-def _progress(options: argparse.Namespace) -> _Progress:
-    return _Progress(sys.stderr.isatty())
+def _progress(options: argparse.Namespace) -> _SearchProgress:
+    return _SearchProgress(sys.stderr.isatty())
 
 
 # Search

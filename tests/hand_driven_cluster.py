@@ -12,8 +12,8 @@ from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.outputs import (
     Apply,
     CheckSubmission,
+    SendInstall,
     SendMessage,
-    SendSnapshot,
     ViewInstalled,
     WriteCompanions,
     WritePromise,
@@ -68,7 +68,7 @@ class Node:
         match output:
             case SendMessage():
                 self.cluster.send(self.name, output.to, output.message)
-            case SendSnapshot():
+            case SendInstall():
                 install = structs.replace(output.install, snapshot=b"|".join(self.applied))
                 self.cluster.send(self.name, output.to, install)
             case CheckSubmission() if self.is_checking:

@@ -14,7 +14,7 @@ from leveret.broker.declarations.values import DeleteQueue, PutQueue
 from leveret.broker.policies.policy_table import PolicyTable
 from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.resources.alarms import Alarms
-from leveret.broker.resources.flow import Flow
+from leveret.broker.resources.flow import FlowControl
 from leveret.broker.runtime.loop_watch import LoopWatch
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Turns
@@ -101,7 +101,7 @@ class LinkedNode:
         self.turns = Turns(self.loop, LoopWatch(self.loop.call_later), self.clock.now_ms)
         self.declared = Declared(turns=self.turns, clock=self.clock)
         self.registry = self.declared.registry
-        self.flow = Flow(Alarms())
+        self.flow = FlowControl(Alarms())
         self.services = SimpleNamespace(
             turns=self.turns, clock=self.clock, flow=self.flow, vhosts=self.registry.vhosts,
             policies=PolicyTable(),

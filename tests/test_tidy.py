@@ -45,6 +45,25 @@ NOT_LABELS = {"MD5", "RC4"}
 NAMED_MODULE = re.compile(r"(?<![\w*{}/])(?:[\w-]+/)*([a-z_0-9]+\.py)\b")
 MODULES_OF_OTHERS = {"first_word.py", "test_orders.py"}
 """Modules that are examples of what users write."""
+CLASS = re.compile(r"^ *class (\w+)", re.MULTILINE)
+PARALLEL_PACKAGES = {
+    "each protocol has its own, and its package names it": (
+        ("broker/protocols/", "broker/amqp/"),
+        {
+            "Connection", "FrameError", "FrameInput", "FrameScanner", "Incoming",
+            "IncomingConnection", "Login", "LoginConnection", "Output", "Published", "Subscription",
+            "Subscriptions",
+        },
+    ),
+    "quorum queues and streams are replicated in the same way": (
+        ("cluster/quorum/", "cluster/streams/"),
+        {
+            "Applied", "CommandError", "EffectError", "Gathered", "Join", "Sender",
+            "UnknownSender",
+        },
+    ),
+}  # fmt: skip
+"""The names of classes that parallel packages share, by the reason: the packages, and the names."""
 LINTER_REMARK = re.compile(r"  # noqa.*")
 
 
@@ -240,6 +259,23 @@ def test_modules_that_are_named_exist():
         if module not in modules | MODULES_OF_OTHERS
     }
     assert named == set()
+
+
+def test_a_name_of_a_class_stands_for_one_thing():
+    """Two classes of one name are one idea in parallel packages, or one is misnamed."""
+    modules = defaultdict(list)
+    for name in (name for name in OURS if name.startswith(FOLDERS)):
+        for found in CLASS.findall((ROOT / name).read_text(encoding="utf-8")):
+            modules[found].append(name)
+    repeated = {name: found for name, found in modules.items() if len(found) > 1}
+    listed = {name: packages for packages, names in PARALLEL_PACKAGES.values() for name in names}
+    unlisted = {
+        name: found
+        for name, found in repeated.items()
+        if not all(module.startswith(listed.get(name, ())) for module in found)
+    }
+    assert unlisted == {}
+    assert listed.keys() - repeated.keys() == set()
 
 
 def lines_of_documents(*patterns):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from leveret.analytics.findings.evidence import (
     Evidence,
     ReaderStep,
-    StreamReader,
+    StreamReaderSteps,
     StreamSteps,
 )
 from leveret.analytics.findings.finding import Queue
@@ -58,7 +58,7 @@ _STORED = """
 """
 
 
-class Stored(NamedTuple):
+class LastStoredOffset(NamedTuple):
     """The last offset that was stored under a name."""
 
     name: str
@@ -77,15 +77,15 @@ def collect_streams(engine: Engine, found: Evidence) -> None:
         stream.bytes[at_us] = size or 0
         if segment is not None:
             stream.age_max_us, stream.bytes_max, stream.segment_bytes = age_us, octets, segment
-    stored: dict[Queue, list[Stored]] = {}
+    stored: dict[Queue, list[LastStoredOffset]] = {}
     for vhost, name, *one in _rows(engine, _STORED):
-        stored.setdefault(Queue(vhost, name), []).append(Stored(*one))
-    readers: dict[Row, StreamReader] = {}
+        stored.setdefault(Queue(vhost, name), []).append(LastStoredOffset(*one))
+    readers: dict[Row, StreamReaderSteps] = {}
     for row in _rows(engine, _READER_STEPS):
         vhost, name, connection, _, tag, _, *step, ended_us = row
         reader = readers.get(row[:6])
         if reader is None:
-            reader = StreamReader(Queue(vhost, name), connection, tag, ended_us is not None)
+            reader = StreamReaderSteps(Queue(vhost, name), connection, tag, ended_us is not None)
             readers[row[:6]] = reader
         reader.steps.append(ReaderStep(*step))
     for (*_, user), reader in readers.items():
@@ -97,7 +97,7 @@ def _rows(engine: Engine, query: str) -> list[Row]:
     return engine.rows(f"{query} limit :limit", {"limit": ROWS_MAX})
 
 
-def _name(reader: StreamReader, user: str, stored: list[Stored]) -> None:
+def _name(reader: StreamReaderSteps, user: str, stored: list[LastStoredOffset]) -> None:
     """Find the name under which a consumer stores its offset: clients may use other connections.
 
     It is the only one of the consumer's user that is where the consumer has been.

@@ -274,7 +274,7 @@ class ReaderStep(NamedTuple):
 
 
 @dataclass
-class StreamReader:
+class StreamReaderSteps:
     """A consumer of a stream. steps: in order, at least one.
 
     name: under which it stores its offset, if it is known, or its tag. stored_offset: -1 if there
@@ -347,7 +347,7 @@ class Evidence:
     duplicates: list[Duplicates] = field(default_factory=list)
     short_lived: list[ShortLived] = field(default_factory=list)
     streams: dict[Queue, StreamSteps] = field(default_factory=dict)
-    stream_readers: list[StreamReader] = field(default_factory=list)
+    stream_readers: list[StreamReaderSteps] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
 

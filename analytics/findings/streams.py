@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from leveret.analytics.findings.evidence import Evidence, ReaderStep, StreamReader, StreamSteps
+from leveret.analytics.findings.evidence import Evidence, ReaderStep, StreamReaderSteps, StreamSteps
 from leveret.analytics.findings.finding import (
     FALLS_BEHIND,
     OVERTAKEN,
@@ -66,7 +66,7 @@ def overtaken(data: Evidence) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _lost(reader: StreamReader) -> tuple[int, int, int | None] | None:
+def _lost(reader: StreamReaderSteps) -> tuple[int, int, int | None] | None:
     """The messages that a consumer did not get, since when, and until when."""
     lost, times = 0, list[int]()
     before: ReaderStep | None = None
@@ -95,7 +95,7 @@ def falls_behind(data: Evidence) -> Iterator[Finding]:
                 yield found
 
 
-def _falling(data: Evidence, reader: StreamReader, stream: StreamSteps) -> Finding | None:
+def _falling(data: Evidence, reader: StreamReaderSteps, stream: StreamSteps) -> Finding | None:
     vhost, queue, last = reader.queue.vhost, reader.queue, reader.steps[-1]
     while_us = max(WHILE_MIN_US, min(WHILE_MAX_US, data.spans[vhost].length_us // 4))
     first = reader.at(last.at_us - while_us)
@@ -139,7 +139,7 @@ def _falling(data: Evidence, reader: StreamReader, stream: StreamSteps) -> Findi
     )  # fmt: skip
 
 
-def _since(reader: StreamReader) -> int | None:
+def _since(reader: StreamReaderSteps) -> int | None:
     """When the lag began to grow; None if the consumer has caught up from as much before."""
     steps, last = reader.steps, reader.steps[-1]
     least = min(step.lag for step in steps)
@@ -165,7 +165,7 @@ def _lost_from(
     return last.at_us + max(0, int(min(found))) if found else None
 
 
-def _advice(reader: StreamReader, stream: StreamSteps, *, is_limited: bool) -> str:
+def _advice(reader: StreamReaderSteps, stream: StreamSteps, *, is_limited: bool) -> str:
     more = ""
     if is_limited:
         limit = "max-age" if stream.age_max_us is not None else "max-length-bytes"

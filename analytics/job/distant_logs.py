@@ -30,7 +30,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from leveret.analytics.job.files import escaped
-from leveret.analytics.traces.log_blocks import DAMAGED, GZIP, MEMBER, Ending, Problem, Source
+from leveret.analytics.traces.log_blocks import (
+    DAMAGED,
+    GZIP,
+    MEMBER,
+    BlockSource,
+    EndOfData,
+    Problem,
+)
 from leveret.analytics.traces.log_parts import PART_BYTES
 from leveret.analytics.traces.log_records import read_members, read_stream
 from leveret.analytics.traces.parsing import PLAIN_COLUMNS, set_aside
@@ -158,7 +165,7 @@ def _refused(session: SparkSession, files: list[TraceFile]) -> DataFrame:
     return session.range(0, 1, 1, 1).mapInArrow(rejected, SQL_COLUMNS)
 
 
-class _Pieces(Source):
+class _Pieces(BlockSource):
     """The bytes of a file, or of a part of it. begins: their offset. size: the file's size."""
 
     def __init__(self, pieces: Iterator[bytes], size: int | None = None, begins: int = 0) -> None:
@@ -192,7 +199,7 @@ def _records_of_parts(rows: Iterable[pa.RecordBatch], window: TraceWindow) -> Ba
         # At the beginning of a file nothing is before the first header.
         first = next(pieces) if begins == 0 else MEMBER_HEADER + next(pieces)
         source = _Pieces(chain([first], map(MEMBER_HEADER.__add__, pieces)), begins=begins)
-        yield from plain(read_members(source, unquote(url), begins, Ending.MEMBER, window))
+        yield from plain(read_members(source, unquote(url), begins, EndOfData.MEMBER, window))
 
 
 def _records_of(

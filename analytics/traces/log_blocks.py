@@ -35,7 +35,7 @@ MEMBER = b"\x1f\x8b\x08"
 DAMAGED = (zlib.error, cast(type[Exception], isal_zlib.error))
 
 
-class Source(Protocol):
+class BlockSource(Protocol):
     """The source of blocks: an open file, or an object like one."""
 
     def read(self, size: int, /) -> bytes:
@@ -75,7 +75,7 @@ class LogBlock(NamedTuple):
     columns: Columns | None = None
 
 
-class Ending(Enum):
+class EndOfData(Enum):
     """The state at the end of the data that is read."""
 
     FILE = "the end of a complete file"
@@ -99,7 +99,7 @@ def read_blocks(
     is_wanted: chooses the blocks of records; None for all. The first line is returned in any case.
     """
     members = BlockMembers(is_wanted)
-    ending = Ending.WRITTEN if file.is_open else Ending.FILE
+    ending = EndOfData.WRITTEN if file.is_open else EndOfData.FILE
     try:
         with open(file.path, "rb") as source:
             yield from blocks_of(source, file.path, problems, ending, members)
@@ -108,10 +108,10 @@ def read_blocks(
 
 
 def blocks_of(
-    source: Source,
+    source: BlockSource,
     path: str,
     problems: list[Problem],
-    ending: Ending,
+    ending: EndOfData,
     members: BlockMembers,
 ) -> Iterator[LogBlock]:
     """Return the lines of an open file; `path` names it in problems. Raises OSError."""
@@ -121,7 +121,7 @@ def blocks_of(
             line += data.lines
             continue
         if isinstance(data, _Damage):
-            if not (data.is_end and ending is Ending.WRITTEN):
+            if not (data.is_end and ending is EndOfData.WRITTEN):
                 problems.append(Problem(path, line, data.reason, _text(begun), data.lost_bytes))
             begun = b""
             continue
@@ -142,8 +142,8 @@ def blocks_of(
             reason = "a line does not end; the part that was read is dropped"
             problems.append(Problem(path, line, reason))
             begun = b""
-    if begun and ending is not Ending.WRITTEN:
-        whole = "file" if ending is Ending.FILE else "member"
+    if begun and ending is not EndOfData.WRITTEN:
+        whole = "file" if ending is EndOfData.FILE else "member"
         reason = f"the {whole} ends within this line"
         problems.append(Problem(path, line, reason, _text(begun)))
 
@@ -157,7 +157,7 @@ class _MemberEnd:
 
 
 def _unpacked(
-    source: Source, members: BlockMembers, ending: Ending
+    source: BlockSource, members: BlockMembers, ending: EndOfData
 ) -> Iterator[bytes | Columns | _Damage | Skipped]:
     """Return the decompressed data, and each fault at its place."""
     data = source.read(READ_BYTES)
@@ -188,7 +188,7 @@ class _MemberData:
     just behind its beginning.
     """
 
-    def __init__(self, source: Source, data: bytes) -> None:
+    def __init__(self, source: BlockSource, data: bytes) -> None:
         """data: the bytes of the first member that were read already."""
         self._source = source
         self._kept = [data]
@@ -232,7 +232,7 @@ class _MemberData:
 
 
 def _inflated(
-    source: _MemberData, data: bytes, ending: Ending
+    source: _MemberData, data: bytes, ending: EndOfData
 ) -> Iterator[bytes | _Damage | _MemberEnd]:
     """Decompress gzip members. data: their bytes that were read already."""
     member, is_begun = isal_zlib.decompressobj(GZIP), True
@@ -248,7 +248,7 @@ def _inflated(
             data = source.next_member()
             is_end = has_no_end and not data
             if has_no_end:
-                is_truncated = is_end and ending is not Ending.MEMBER
+                is_truncated = is_end and ending is not EndOfData.MEMBER
                 damage = "the file is truncated" if is_truncated else _without_end(begun_at)
             lost_bytes = source.position - len(data) - begun_at
             yield _Damage(damage, is_end, lost_bytes)

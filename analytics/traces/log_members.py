@@ -21,7 +21,7 @@ from leveret.analytics.traces.log_blocks import (
     GZIP,
     MEMBER,
     READ_BYTES,
-    Ending,
+    EndOfData,
     LogBlock,
     Problem,
     blocks_of,
@@ -84,7 +84,7 @@ class AddedRecords:
             members = BlockMembers(None, added.begins == 0, columns_of)
             source = PartSource(file, added.begins, added.ends)
             is_end = added.ends >= added.file.size and not added.file.is_open
-            ending = Ending.FILE if is_end else Ending.MEMBER
+            ending = EndOfData.FILE if is_end else EndOfData.MEMBER
             blocks = self._counted(blocks_of(source, added.name, problems, ending, members))
             yield from records_of_lines(blocks, added.name, added.sample, self._window)
         yield set_aside(problems)

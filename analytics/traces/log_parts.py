@@ -18,7 +18,7 @@ from leveret.analytics.traces.log_blocks import (
     GZIP,
     MEMBER,
     READ_BYTES,
-    Source,
+    BlockSource,
 )
 from leveret.analytics.traces.trace_files import TraceFile
 
@@ -52,7 +52,7 @@ def parts_of(files: Iterable[TraceFile], part_bytes: int = PART_BYTES) -> list[L
     ]
 
 
-class PartSource(Source):
+class PartSource(BlockSource):
     """The bytes of an open file from `begins` to before `ends`, or to its end if `ends` is None."""
 
     def __init__(self, file: BinaryIO, begins: int, ends: int | None = None) -> None:

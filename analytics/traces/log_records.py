@@ -18,7 +18,14 @@ import pyarrow.compute as pc
 from leveret.analytics.traces.block_columns import columns_of
 from leveret.analytics.traces.block_members import BlockMembers
 from leveret.analytics.traces.clock import RecordClock
-from leveret.analytics.traces.log_blocks import MEMBER, Ending, LogBlock, Problem, Source, blocks_of
+from leveret.analytics.traces.log_blocks import (
+    MEMBER,
+    BlockSource,
+    EndOfData,
+    LogBlock,
+    Problem,
+    blocks_of,
+)
 from leveret.analytics.traces.log_parts import LogPart, PartSource, part_source
 from leveret.analytics.traces.parsing import Wanted, parse_block, parse_entries, set_aside
 from leveret.analytics.traces.rabbitmq_logs import records_of_json, records_of_text
@@ -57,7 +64,7 @@ def read_log(part: LogPart, window: TraceWindow) -> Iterator[pa.RecordBatch]:
         yield set_aside([Problem(part.path, None, reason)])
 
 
-def read_stream(source: Source, path: str, window: TraceWindow) -> Iterator[pa.RecordBatch]:
+def read_stream(source: BlockSource, path: str, window: TraceWindow) -> Iterator[pa.RecordBatch]:
     """Read the records of a window from a whole log. Raises OSError."""
     problems: list[Problem] = []
     members = _members(window)
@@ -75,7 +82,7 @@ def read_stream(source: Source, path: str, window: TraceWindow) -> Iterator[pa.R
 
 
 def read_members(
-    source: Source, path: str, begins: int, ending: Ending, window: TraceWindow
+    source: BlockSource, path: str, begins: int, ending: EndOfData, window: TraceWindow
 ) -> Iterator[pa.RecordBatch]:
     """Read the records of a window from members with blocks, the first from byte `begins` on.
 
@@ -99,7 +106,7 @@ def sample_of(path: str) -> int | None:
     None if the file is no such log, or none that can be read. Raises OSError.
     """
     with open(path, "rb") as file:
-        first = next(blocks_of(file, path, [], Ending.WRITTEN, BlockMembers()), None)
+        first = next(blocks_of(file, path, [], EndOfData.WRITTEN, BlockMembers()), None)
     kind = _kind_of(first.data if first else b"")
     return kind.sample if kind.name == _LEVERET and not kind.reason else None
 
@@ -116,7 +123,7 @@ def _read_part(file: BinaryIO, part: LogPart, window: TraceWindow) -> Iterator[p
 
     Lines are counted from the beginning of the part, which is named with the file.
     """
-    first = next(blocks_of(file, part.path, [], Ending.WRITTEN, _members(window)), None)
+    first = next(blocks_of(file, part.path, [], EndOfData.WRITTEN, _members(window)), None)
     file.seek(0)
     kind = _kind_of(first.data if first else b"")
     if kind.name != _LEVERET or kind.reason or file.read(len(MEMBER)) != MEMBER:
@@ -129,7 +136,7 @@ def _read_part(file: BinaryIO, part: LogPart, window: TraceWindow) -> Iterator[p
         return
     name = _part_name(part.path, source.tell())
     problems: list[Problem] = []
-    ending = _ending_of(part.path) if source.ends is None else Ending.MEMBER
+    ending = _ending_of(part.path) if source.ends is None else EndOfData.MEMBER
     members = _members(window, has_header=part.begins == 0)
     blocks, clock = blocks_of(source, name, problems, ending, members), RecordClock(name)
     yield from _parsed_blocks(blocks, name, kind, window, clock)
@@ -143,7 +150,7 @@ def _jumps_to(
 ) -> list[Problem]:
     """Return a problem if the clock went back before the first record of the next part."""
     members = BlockMembers(None, has_header=False, make=columns_of)
-    for block in islice(blocks_of(later, path, [], Ending.MEMBER, members), 1):
+    for block in islice(blocks_of(later, path, [], EndOfData.MEMBER, members), 1):
         for batch in parse_block(block, path, kind.sample, _filter(window)):
             times_us = batch["time_us"].drop_null()
             if len(times_us):
@@ -155,8 +162,8 @@ def _part_name(path: str, begins: int) -> str:
     return f"{path} from byte {begins}" if begins else path
 
 
-def _ending_of(path: str) -> Ending:
-    return Ending.WRITTEN if path.endswith(record.OPEN_SUFFIXES) else Ending.FILE
+def _ending_of(path: str) -> EndOfData:
+    return EndOfData.WRITTEN if path.endswith(record.OPEN_SUFFIXES) else EndOfData.FILE
 
 
 def _members(window: TraceWindow, has_header: bool = True) -> BlockMembers:

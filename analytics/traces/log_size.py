@@ -4,7 +4,7 @@ import io
 from collections.abc import Sequence
 
 from leveret.analytics.traces.block_members import BlockMembers
-from leveret.analytics.traces.log_blocks import Ending, blocks_of
+from leveret.analytics.traces.log_blocks import EndOfData, blocks_of
 from leveret.analytics.traces.log_records import read_stream
 from leveret.analytics.traces.trace_files import EVERYTHING, TraceFile
 from leveret.broker.tracing.block_lines import RecordBlock
@@ -46,6 +46,6 @@ def _records_of_blocks(beginning: bytes, path: str) -> int:
         counts.append(block.records)
         return False
 
-    for _ in blocks_of(io.BytesIO(beginning), path, [], Ending.WRITTEN, BlockMembers(count)):
+    for _ in blocks_of(io.BytesIO(beginning), path, [], EndOfData.WRITTEN, BlockMembers(count)):
         continue
     return sum(counts)

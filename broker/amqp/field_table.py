@@ -95,19 +95,24 @@ def sorted_table(table: Table) -> Table:
 
 
 def _name_bytes(item: tuple[str, Field]) -> bytes:
-    return item[0].encode("utf-8", "surrogateescape")
+    return bytes_of(item[0])
 
 
 def encode_short_string(text: str) -> bytes:
     """Encode a string of at most 255 bytes, preceded by its length."""
-    data = text.encode("utf-8", "surrogateescape")
+    data = bytes_of(text)
     return bytes((len(data),)) + data
 
 
 def encode_long_string(text: str) -> bytes:
     """Encode a string of up to 4 GiB, preceded by its length."""
-    data = text.encode("utf-8", "surrogateescape")
+    data = bytes_of(text)
     return _LONG.pack(len(data)) + data
+
+
+def bytes_of(text: str) -> bytes:
+    """Encode a string; the reverse of `text_of`."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def text_of(data: bytes) -> str:

@@ -31,7 +31,7 @@ def parse_term(text: str, depth_max: int | None = None) -> Any:
     depth_max: the number of brackets that may be open at once; None: any number. U+FFFD stands for
     bytes that are not UTF-8.
     """
-    parser = _Parser(depth_max, is_file=False)
+    parser = _TermParser(depth_max, is_file=False)
     end = len(text.rstrip().removesuffix(".").rstrip())
     try:
         return parser.parse(text, end, "utf-8")[0]
@@ -50,7 +50,7 @@ def parse_terms(text: str, depth_max: int) -> list[Any]:
     not UTF-8 become surrogates (`surrogateescape`).
     """
     try:
-        return _Parser(depth_max, is_file=True).parse(text, len(text), "latin-1")
+        return _TermParser(depth_max, is_file=True).parse(text, len(text), "latin-1")
     except UnreadableToken as error:
         before = text[: error.place]
         line, column = before.count("\n") + 1, error.place - before.rfind("\n")
@@ -78,7 +78,7 @@ class _Open(NamedTuple):
         return self.mark == _MAP and len(self.terms) % 2 == 1
 
 
-class _Parser:
+class _TermParser:
     """Parses one text. is_file: it has any number of terms, each with a full stop."""
 
     def __init__(self, depth_max: int | None, *, is_file: bool) -> None:

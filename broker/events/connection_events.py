@@ -62,7 +62,7 @@ class AgreedLimits(Protocol):
         """Channels."""
 
 
-class OpenConnection(ConnectedClient, Protocol):
+class EstablishedConnection(ConnectedClient, Protocol):
     """A connection that is open."""
 
     connected_at_s: float
@@ -80,7 +80,7 @@ class OpenConnection(ConnectedClient, Protocol):
         """The limits of the connection."""
 
 
-def connection_created(connection: OpenConnection) -> None:
+def connection_created(connection: EstablishedConnection) -> None:
     """A client opened a vhost."""
     if connection.vhost.tracer is not None:
         connection.vhost.tracer.connection_opened(connection)
@@ -111,7 +111,7 @@ def connection_created(connection: OpenConnection) -> None:
     })  # fmt: skip
 
 
-def vhost_left(connection: OpenConnection) -> None:
+def vhost_left(connection: EstablishedConnection) -> None:
     """A connection that had opened a vhost has ended."""
     if connection.vhost.tracer is not None:
         connection.vhost.tracer.connection_closed(connection)

@@ -21,7 +21,7 @@ from leveret.broker.moving.client.address import ServerAddress
 from leveret.broker.moving.client.connection import ClientConnection
 from leveret.broker.moving.client.ended import ConnectionFailed
 from leveret.broker.moving.client.uri import ThisNode, address_of
-from leveret.broker.net.in_memory import End, connect_in_memory
+from leveret.broker.net.in_memory import InMemoryAddress, connect_in_memory
 from leveret.broker.protocols.amqp091.connection.connection import Connection
 
 THE_NODE_ITSELF: Final = Identity("none", ("impersonator",), authorization=Unrestricted())
@@ -77,7 +77,7 @@ class Connecting:
             server.login.known_user = THE_NODE_ITSELF
 
         def connect(client: ClientConnection) -> None:
-            ends = End(self._node, next(self._numbers)), End(self._node, 0)
+            ends = InMemoryAddress(self._node, next(self._numbers)), InMemoryAddress(self._node, 0)
             connect_in_memory(client, cast(asyncio.Protocol, server), *ends)
 
         # The node trusts itself. Messages from before max_message_size was lowered are accepted,

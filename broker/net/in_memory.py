@@ -16,7 +16,7 @@ READ_BYTES: Final = 256 * 1024
 """Bytes that a protocol gets at a time, as from a socket: each time takes a turn of the loop."""
 
 
-class End(NamedTuple):
+class InMemoryAddress(NamedTuple):
     """Stands for the address and the port of an end."""
 
     host: str
@@ -26,7 +26,9 @@ class End(NamedTuple):
 class InMemoryTransport(asyncio.Transport):
     """One end. other: the other end. own, peer: stand for the addresses of the two."""
 
-    def __init__(self, protocol: asyncio.Protocol, own: End, peer: End) -> None:
+    def __init__(
+        self, protocol: asyncio.Protocol, own: InMemoryAddress, peer: InMemoryAddress
+    ) -> None:
         super().__init__({"peername": peer, "sockname": own})
         self.other: InMemoryTransport
         self._protocol = protocol
@@ -155,7 +157,10 @@ class InMemoryTransport(asyncio.Transport):
 
 
 def connect_in_memory(
-    client: asyncio.Protocol, server: asyncio.Protocol, client_end: End, server_end: End
+    client: asyncio.Protocol,
+    server: asyncio.Protocol,
+    client_end: InMemoryAddress,
+    server_end: InMemoryAddress,
 ) -> None:
     """Connect two protocols with each other: the server first, as if it had accepted."""
     one = InMemoryTransport(client, client_end, server_end)

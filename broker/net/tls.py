@@ -250,12 +250,12 @@ class CertificateWatcher:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._watched: list[_Watched] = []
+        self._watched: list[_WatchedContext] = []
         self._timer: Timer | None = None
 
     def watch(self, context: ServerContext, options: TlsListenerOptions) -> None:
         """Replace a listener's context whenever its files change."""
-        self._watched.append(_Watched(context, options))
+        self._watched.append(_WatchedContext(context, options))
         if self._timer is None:
             self._timer = self._clock.call_later_ms(LOOK_MS, self._look)
 
@@ -283,7 +283,7 @@ class Stamp(NamedTuple):
     modified_ns: int
 
 
-class _Watched:
+class _WatchedContext:
     """The context of a listener, and the stamps of its files when they were loaded."""
 
     def __init__(self, context: ServerContext, options: TlsListenerOptions) -> None:

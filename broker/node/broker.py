@@ -75,7 +75,7 @@ from leveret.storage.metadata.metadata import Metadata, NoMetadata
 from leveret.storage.metadata.metadata_rows import Definitions
 from leveret.storage.metadata.metadata_sync import MetadataSync
 from leveret.storage.retained.retained_file import RETAINED_FILE
-from leveret.storage.retained.retained_transaction import Limits
+from leveret.storage.retained.retained_transaction import RetainedLimits
 from leveret.storage.store.store import Store
 
 CONSUMER_TIMEOUT_CHECK_MS = 60_000
@@ -259,7 +259,7 @@ class Broker:
     def _prepare_retained(self, data_dir: Path | None) -> None:
         retained, settings = self.services.retained, self.config.retained
         retained.finds_wildcards = settings.finds_wildcards
-        retained.limits = Limits(settings.messages_max, settings.bytes_max)
+        retained.limits = RetainedLimits(settings.messages_max, settings.bytes_max)
         retained.call_soon = self.services.turns.before_flush
         if data_dir is not None:
             loop, path = asyncio.get_running_loop(), data_dir / RETAINED_FILE

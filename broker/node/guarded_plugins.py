@@ -1,6 +1,6 @@
-"""What the node calls of a plugin, so that an error or a long turn names the plugin.
+"""Wrappers of a plugin's functions: errors and long turns are logged with the plugin's name.
 
-The node's own objects are called directly: only what a plugin contributes has these additions.
+The node's own objects are called directly; only contributions of plugins are wrapped.
 """
 
 import logging
@@ -20,11 +20,12 @@ logger = logging.getLogger("leveret.plugins")
 
 
 def guarded(exchange_type: type[ExchangeType], name: str, plugin: Plugin) -> type[ExchangeType]:
-    """A plugin's exchange type, whose publishers get 541 when it raises something else than a fault
-    of AMQP. name: in `exchange.declare`. Raises TypeError unless it is an exchange type.
+    """A plugin's exchange type. Publishers get 541 if it raises anything other than an AMQP fault.
+
+    name: in `exchange.declare`. Raises TypeError if it is not an exchange type.
     """
     if not (isinstance(exchange_type, type) and issubclass(exchange_type, ExchangeType)):
-        raise TypeError(f"exchange type {name} is no class below ExchangeType")
+        raise TypeError(f"exchange type {name} is not a subclass of ExchangeType")
     route = exchange_type.route
 
     def found(
@@ -50,7 +51,7 @@ def guarded(exchange_type: type[ExchangeType], name: str, plugin: Plugin) -> typ
 def guarded_interceptor(
     intercept: Callable[[Any], object], plugin: Plugin
 ) -> Callable[[Any], object]:
-    """A plugin's interceptor; clients get 541 when it raises something else than a fault."""
+    """A plugin's interceptor. Clients get 541 if it raises anything other than an AMQP fault."""
 
     def called(message: object) -> None:
         try:
@@ -59,7 +60,7 @@ def guarded_interceptor(
             raise
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
-            logger.exception("%r: its interceptor failed: %s", plugin, said)
+            logger.exception("%r: interceptor failed: %s", plugin, said)
             raise internal_error(f"an interceptor of {plugin!r} failed: {said}") from error
 
     return called
@@ -68,8 +69,8 @@ def guarded_interceptor(
 def guarded_listener(
     listener: Callable[[Event], object], plugin: Plugin
 ) -> Callable[[Event], object]:
-    """A plugin's listener to events. When it raises, the log names the plugin, and the node removes
-    it (broker/events/events.py).
+    """A plugin's listener for events. An error is logged with the plugin's name, and the node
+    removes the listener (broker/events/events.py).
     """
 
     def listen(event: Event) -> None:
@@ -77,7 +78,7 @@ def guarded_listener(
             listener(event)
         except Exception as error:
             logger.error(
-                "%r: its listener failed on %s: %s: %s",
+                "%r: listener failed on event %s, and is removed: %s: %s",
                 plugin, event["event"], type(error).__name__, error,
             )  # fmt: skip
             raise
@@ -86,7 +87,7 @@ def guarded_listener(
 
 
 class _Measured:
-    """Awaits a coroutine, and notes its steps that take long."""
+    """Awaits a coroutine, and notes its long steps."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], watch: LoopWatch, cause: object) -> None:
         self._work = work
@@ -108,7 +109,7 @@ class _Measured:
             try:
                 step = partial(self._work.send, (yield awaited))
             except BaseException as error:
-                # A cancellation, for instance, is the coroutine's.
+                # The coroutine handles it, for example a cancellation.
                 step = partial(self._work.throw, error)
 
 

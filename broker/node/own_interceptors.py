@@ -30,7 +30,7 @@ def incoming(config: Config, clock: Clock) -> tuple[Interceptor, ...]:
 
 
 def outgoing(config: Config, clock: Clock) -> tuple[Interceptor, ...]:
-    """The interceptors of messages that clients get."""
+    """The interceptors of messages that clients receive."""
     return (partial(_set_sent_at, clock.wall_time_s),) if config.interceptors.sets_sent_time else ()
 
 

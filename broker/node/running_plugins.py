@@ -1,14 +1,14 @@
-"""The plugins of a running node: what they contribute, and their own tasks.
+"""The plugins of a running node: their contributions, and their own tasks.
 
 `prepare` adds the contributions of the enabled plugins to the tables of exchange types, kinds of
 queues and so on, before the node restores its objects, which need them. `start` opens the listeners
-of their protocols and calls their `start`, when clients can connect already. `change` does both for
+of their protocols and calls their `start`; clients can connect by then. `change` does both for
 a plugin that is enabled while the node runs, and the reverse for one that is disabled: its
 listeners close, its clients are disconnected, its tasks are cancelled.
 
-A plugin that is missing, does not fit, or fails is logged and left out, together with those that
-require it; the node and the other plugins go on. `failures` has the reasons. Whatever the code of a
-plugin raises, the log names the plugin.
+A plugin that is missing, incompatible, or fails is logged and not run, and neither are those that
+require it; the node and the other plugins are not affected. `failures` has the reasons. Each error
+that a plugin's code raises is logged with the plugin's name.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class NodeOfPlugin:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             logger.error(
-                "%r: its task %s failed: %s", self._plugin, task.get_name(), _said(error),
+                "%r: task %s failed: %s", self._plugin, task.get_name(), _said(error),
                 exc_info=error,
             )  # fmt: skip
 
@@ -87,12 +87,15 @@ class NodeOfPlugin:
             return
         _, left = await asyncio.wait(tasks, timeout=TASKS_SECONDS_MAX)
         for task in left:
-            logger.error("%r: its task %s does not end", self._plugin, task.get_name())
+            logger.error(
+                "%r: task %s did not end within %.0f s of being cancelled",
+                self._plugin, task.get_name(), TASKS_SECONDS_MAX,
+            )  # fmt: skip
 
 
 class _Running:
-    """A plugin whose contributions are in place. protocols: that it serves. is_started: its `start`
-    was called, and so its `stop` has to be.
+    """A plugin whose contributions are in place. protocols: the protocols that it serves.
+    is_started: its `start` was called, so its `stop` has to be called.
     """
 
     def __init__(self, plugin: Plugin, node: NodeOfPlugin) -> None:
@@ -143,7 +146,7 @@ class RunningPlugins:
 
     @property
     def running(self) -> list[str]:
-        """The plugins that run, beside those that every node has."""
+        """The plugins that run, except the built-in ones."""
         return sorted(self._running)
 
     def prepare(self) -> None:
@@ -154,14 +157,14 @@ class RunningPlugins:
     async def start(
         self, services: Services, connections: set[ServedConnection], listeners: ClientListeners
     ) -> None:
-        """Start the plugins that are prepared. connections: all of the node."""
+        """Start the prepared plugins. connections: all connections of the node."""
         self._services, self._connections, self._listeners = services, connections, listeners
         self._intercept()
         for name in tuple(self._running):
             await self._start(name)
 
     async def change(self, enabled: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Enable these plugins and no others; the plugins that were started, and stopped."""
+        """Enable these plugins and no others; return those that were started, and stopped."""
         async with self._changing:
             self.enabled = tuple(enabled)
             wanted = with_required(self.enabled)
@@ -185,14 +188,14 @@ class RunningPlugins:
     # One plugin
 
     def _add(self, name: str) -> bool:
-        """Put the contributions of a plugin in place; whether that was done."""
+        """Put the contributions of a plugin in place; return whether that succeeded."""
         if name in BUILT_IN:
             return False
         try:
             plugin = usable(name)
             for required in plugin.requires:
                 if required not in self._running and required not in BUILT_IN:
-                    raise PluginError(f"plugin {name} requires {required}, which does not run")
+                    raise PluginError(f"plugin {name} requires {required}, which is not running")
         except PluginError as error:
             self._fail(name, str(error))
             return False
@@ -210,7 +213,7 @@ class RunningPlugins:
     async def _start(self, name: str) -> None:
         running = self._running.get(name)
         if running is None:
-            # Another that it requires has failed.
+            # A plugin that it requires has failed.
             return
         running.node.services = self._services
         try:
@@ -225,16 +228,16 @@ class RunningPlugins:
             reason = f"plugin {name} cannot start: {_said(error)}"
         else:
             self.failures.pop(name, None)
-            logger.info("plugin %s %s is started", name, running.plugin.version)
+            logger.info("started plugin %s %s", name, running.plugin.version)
             return
         self._fail(name, reason)
         for one in sorted(requiring(name, self._running)):
             await self._stop(one, calls_stop=one != name)
             if one != name:
-                self._fail(one, f"plugin {one} requires {name}, which does not run")
+                self._fail(one, f"plugin {one} requires {name}, which is not running")
 
     def _listen(self, running: _Running) -> None:
-        """Have the plugin see events and messages."""
+        """Pass events and messages to the plugin."""
         plugin = running.plugin
         running.incoming = tuple(_interceptors(plugin.interceptors, plugin))
         running.outgoing = tuple(_interceptors(plugin.outgoing_interceptors, plugin))
@@ -245,7 +248,7 @@ class RunningPlugins:
             running.listeners.append(listener)
 
     def _intercept(self) -> None:
-        """Have the interceptors of the settings, and those of the plugins that run, see messages.
+        """Pass messages to the interceptors of the settings and of the running plugins.
 
         A change of those for incoming messages takes effect when routes are looked up again.
         """
@@ -283,10 +286,10 @@ class RunningPlugins:
             try:
                 await _take(running.plugin.stop, running.node)
             except Exception as error:
-                logger.error("%r failed when it stopped: %s", running.plugin, _said(error))
+                logger.error("%r failed to stop: %s", running.plugin, _said(error))
         await running.node.end_tasks()
         running.withdraw()
-        logger.info("plugin %s is stopped", name)
+        logger.info("stopped plugin %s", name)
 
     def _disconnect(self, name: str, ports: set[int]) -> None:
         for connection in tuple(self._connections):
@@ -304,7 +307,7 @@ def _interceptors(contributions: Contributions, plugin: Plugin) -> Iterator[Inte
 
 
 def _enabled(config: Config) -> tuple[str, ...]:
-    """The plugins that the configuration enables: listed, or with a configured listener."""
+    """The plugins that the configuration lists, or for which it has a listener."""
     if config.plugins is not None:
         return config.plugins
     return tuple(plugin for plugin in USUAL_PORTS if any(_listeners(config, plugin)))
@@ -317,7 +320,7 @@ def _listeners(config: Config, plugin: str) -> Iterator[tuple[Listener, ...]]:
 
 
 def _with_usual_port(protocol: ServedProtocol, config: Config) -> ServedProtocol:
-    """A protocol for whose listeners nothing is configured has its usual port."""
+    """The protocol, on its usual port if no listener of it is configured."""
     if protocol.plain or protocol.plain_setting in config.origins:
         return protocol
     for plain, _, port in USUAL_PORTS.values():
@@ -343,5 +346,5 @@ async def _take(step: Step | str | None, node: NodeOfPlugin) -> None:
 
 def _said(error: BaseException) -> str:
     if isinstance(error, TimeoutError) and not str(error):
-        return f"it takes more than {STEP_SECONDS_MAX:.0f} s"
+        return f"it took longer than {STEP_SECONDS_MAX:.0f} s"
     return f"{type(error).__name__}: {error}"

@@ -1,5 +1,4 @@
-"""What packages and plugins contribute: objects, or their places, which are imported when they are
-used.
+"""Contributions of packages and plugins: objects, or places, which are imported when they are used.
 
 Commands import this module, so it imports little.
 """

@@ -42,10 +42,10 @@ def contribute(group: str, name: str, extension: Any, plugin: str) -> None:
     Raises ValueError if Leveret or another plugin has the name.
     """
     if name in _own[group]:
-        raise ValueError(f"'{name}' of {group} is Leveret's own")
+        raise ValueError(f"'{name}' of {group} is defined by Leveret")
     there = _contributed[group].setdefault(name, [])
     if there and there[0][0] != plugin:
-        raise ValueError(f"'{name}' of {group} is already of plugin {there[0][0]}")
+        raise ValueError(f"'{name}' of {group} is already contributed by plugin {there[0][0]}")
     there.append((plugin, extension))
 
 
@@ -67,13 +67,13 @@ to them even where the plugin is not enabled.
 
 
 class Extensions(Mapping[str, T], Generic[T]):
-    """The product's own objects of a kind, and those of installed packages.
+    """Leveret's own objects of a kind, and those of installed packages.
 
-    own: objects that every node uses. places: of those that plugins of Leveret contribute
-    (own_plugins.py), which are imported when they are looked up.
+    own: objects that every node uses. places: the places of the objects that Leveret's plugins
+    contribute (own_plugins.py); they are imported when they are looked up.
 
     An extension that cannot be loaded is logged, and treated as not installed. A package cannot
-    replace the product's own objects.
+    replace an object of Leveret.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Extensions(Mapping[str, T], Generic[T]):
 
     @property
     def own_names(self) -> tuple[str, ...]:
-        """The names of the product's own objects."""
+        """The names of Leveret's own objects."""
         return (*self.own, *self.places)
 
     def load_installed(self) -> Mapping[str, T]:
@@ -119,9 +119,7 @@ class Extensions(Mapping[str, T], Generic[T]):
         installed: dict[str, T] = {}
         for name, value, load in _found(self.group):
             if name in self.own_names or name in installed:
-                logger.warning(
-                    "%s is left out of %s: the name '%s' is taken", value, self.group, name
-                )
+                logger.warning("ignoring %s of %s: the name '%s' is taken", value, self.group, name)
                 continue
             # The module of a package may raise anything.
             try:
@@ -135,7 +133,7 @@ class Extensions(Mapping[str, T], Generic[T]):
 
 
 def _found(group: str) -> Iterator[tuple[str, object, Callable[[], Any]]]:
-    """The extensions of installed packages: the name, the place, and what loads each."""
+    """The extensions of installed packages: name, place, and a function that loads each."""
     entry_points = import_module("importlib.metadata").entry_points
     for entry in entry_points(group=group):
         yield entry.name, entry.value, entry.load

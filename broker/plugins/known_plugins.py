@@ -27,7 +27,7 @@ def usable(name: str) -> Plugin:
     """The plugin of a name. Raises PluginError if it is missing or made for another interface."""
     plugin = PLUGINS.get(name)
     if plugin is None and name.startswith("rabbitmq_"):
-        raise PluginError(f"plugin {name} of RabbitMQ has no counterpart here: disable it")
+        raise PluginError(f"Leveret has no counterpart of RabbitMQ's plugin {name}: disable it")
     if plugin is None:
         raise PluginError(
             f"plugin {name} is not installed: install its package for {sys.executable}, or disable "
@@ -36,12 +36,14 @@ def usable(name: str) -> Plugin:
     if not isinstance(plugin, Plugin):
         raise PluginError(f"plugin {name} is not a leveret.broker.plugins.plugin.Plugin")
     if plugin.name != name:
-        raise PluginError(f"plugin {name} calls itself {plugin.name}")
+        raise PluginError(
+            f"plugin {name} has the name {plugin.name}: its entry point needs the same name"
+        )
     if plugin.interface != INTERFACE:
         raise PluginError(
-            f"plugin {name} {plugin.version} is made for version {plugin.interface} of the "
-            f"interface of plugins, and this node has version {INTERFACE}: install a version of "
-            "the plugin that is made for it"
+            f"plugin {name} {plugin.version} is written for version {plugin.interface} of the "
+            f"plugin interface, and this node has version {INTERFACE}: install a version of the "
+            "plugin that supports it"
         )
     return plugin
 
@@ -67,5 +69,5 @@ def with_required(names: Iterable[str]) -> list[str]:
 
 
 def requiring(name: str, among: Iterable[str]) -> set[str]:
-    """The plugins, of those given, that need a plugin: itself, and those that require it."""
+    """The given plugins that need a plugin: the plugin itself, and those that require it."""
     return {one for one in among if name in with_required([one])}

@@ -1,8 +1,8 @@
 """The plugins that are a part of Leveret, with RabbitMQ's names.
 
-Those in `BUILT_IN` are always there; enabling them changes nothing. What they contribute is in the
-tables of every node (`contributed`), as places that are imported where they are used. The protocols
-beside AMQP 0-9-1 are off unless they are enabled.
+Those in `BUILT_IN` are always available; enabling them changes nothing. Their contributions are in
+the tables of every node (`contributed`), as places that are imported where they are used. Protocols
+other than AMQP 0-9-1 have to be enabled.
 """
 
 from dataclasses import replace
@@ -165,9 +165,9 @@ OWN: Final = {**BUILT_IN, **OPTIONAL}
 
 
 def contributed(field: str, *, but: str = "") -> dict[str, str]:
-    """The places of what plugins that are always there contribute, by name.
+    """The places of the contributions of built-in plugins, by name.
 
-    field: of `Plugin`. but: a plugin whose contributions are left out.
+    field: of `Plugin`. but: the name of a plugin whose contributions are omitted.
     """
     return {
         name: place

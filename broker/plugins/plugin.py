@@ -1,4 +1,4 @@
-"""A plugin: a part of Leveret, or a package beside it, that operators switch on and off.
+"""A plugin: a part of Leveret, or a separate package, that operators enable and disable.
 
 A package names its plugin in the entry-point group `leveret.plugins`, under the plugin's name:
 
@@ -10,13 +10,13 @@ A package names its plugin in the entry-point group `leveret.plugins`, under the
         exchange_types={"x-first-word": "my_package.first_word:FirstWord"},
     )
 
-What a plugin contributes is described by the fields of `Plugin`; docs/reference/plugins.md has an
-example of each. A contribution is an object, or names one as `module:name`, so that the module is
-imported only where it is used: naming costs nothing in a node that does not enable the plugin, and
-in commands.
+The fields of `Plugin` describe the contributions of a plugin; docs/reference/plugins.md has an
+example of each. A contribution is an object, or the text `module:name`. A module that is named is
+imported where the object is used, so it costs nothing in commands, and in nodes that do not enable
+the plugin.
 
 `INTERFACE` is the version of this interface: of the fields here, and of the types that they refer
-to. It changes when a plugin that was made for an earlier one would no longer work.
+to. It changes when a plugin that was written for the previous version would no longer work.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -34,8 +34,8 @@ NONE: Final[Contributions] = MappingProxyType({})
 class PluginNode(Protocol):
     """The node, as a plugin's own code sees it.
 
-    name: the node's. config: its settings; `config.extension(Section)` has those of the plugin.
-    services: what all connections share (`leveret.broker.services.services.Services`).
+    name: of the node. config: its settings; `config.extension(Section)` has those of the plugin.
+    services: shared by all connections (`leveret.broker.services.services.Services`).
     """
 
     name: str
@@ -54,18 +54,18 @@ Step = Callable[[PluginNode], Awaitable[None] | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
-    """A plugin. interface: the `INTERFACE` that it was written for. requires: other plugins, which
-    are enabled with it and start before it.
+    """A plugin. interface: the `INTERFACE` that it was written for. requires: the plugins that are
+    enabled with it, and started before it.
 
-    exchange_types: classes below `ExchangeType`, by the type in `exchange.declare`.
+    exchange_types: subclasses of `ExchangeType`, by the type in `exchange.declare`.
     queue_kinds: functions that make a `QueueFactory`, by the kind in `x-queue-type`.
-    policy_keys: pairs of a function of the value, true for a right one, and what a right one is, by
-    the key in policies.
+    policy_keys: by the key in policies, a function that returns whether a value is valid, and a
+    text that describes valid values.
     protocols: functions of the services and the set of the node's connections that make a
     `ServedProtocol`, by any name.
-    interceptors, outgoing_interceptors: functions that are called with each message that a client
-    publishes, or gets, an `InterceptedMessage` of `leveret.broker.sessions.interceptors`, and may
-    change it, by any name.
+    interceptors, outgoing_interceptors: functions that get each message that a client publishes, or
+    receives, as an `InterceptedMessage` (`leveret.broker.sessions.interceptors`) and may change it,
+    by any name.
     event_listeners: functions that are called with each event of the node, a dict, by any name.
     api_routes: modules with functions that `leveret.mgmt.api.routes.route` decorates, by any name;
     they answer while the plugin runs.
@@ -73,8 +73,8 @@ class Plugin:
     management (`addPage` in mgmt/ui/plugin_pages.js) while the plugin runs.
     settings: dataclasses of settings, by the name of the section. auth_backends, peer_discovery:
     functions that make a backend, by the name in the setting that chooses it. commands: modules
-    that register a command of leveretctl, by its name. These four are there as soon as the package
-    is installed, since a setting or a command line names them.
+    that register a command of leveretctl, by its name. These four are available as soon as the
+    package is installed, because a setting or a command line names them.
     start, stop: called with the node when all contributions are in place, and before they are
     removed; they may be coroutine functions.
     """

@@ -29,7 +29,7 @@ class Unexpected(Exception):
     """The peer is no client of the protocol: the socket is closed without an answer."""
 
 
-class ClientConnection(ConnectedClient, Protocol):
+class AuthenticatingConnection(ConnectedClient, Protocol):
     """The connection of a client that logs in. tls: the TLS session, or None."""
 
     tls: object
@@ -50,7 +50,7 @@ class Sasl:
 
     __slots__ = ("_challenge", "_connection")
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, connection: AuthenticatingConnection) -> None:
         self._connection = connection
         self._challenge: ChallengeResponse | None = None
 
@@ -101,7 +101,7 @@ class Sasl:
         return credentials.password if credentials.name == name else None
 
 
-def certificate_name(connection: ClientConnection) -> str:
+def certificate_name(connection: AuthenticatingConnection) -> str:
     """The user name in the client's certificate.
 
     Raises CertificateRefused, after operators are told.
@@ -115,7 +115,7 @@ def certificate_name(connection: ClientConnection) -> str:
 
 
 async def find_user(
-    connection: ClientConnection, name: str, password: str | None, protocol: str = AMQP
+    connection: AuthenticatingConnection, name: str, password: str | None, protocol: str = AMQP
 ) -> Identity | None:
     """Log a user in; None if its credentials are refused. Operators are told of both.
 
@@ -133,13 +133,15 @@ async def find_user(
     return user
 
 
-def is_allowed_host(connection: ClientConnection, name: str) -> bool:
+def is_allowed_host(connection: AuthenticatingConnection, name: str) -> bool:
     """Whether this user may log in from the client's host."""
     loopback_users = connection.services.config.loopback_users
     return may_connect_from(connection.peer_host, name, loopback_users)
 
 
-async def find_vhost(connection: ClientConnection, user: Identity, name: str) -> VirtualHost:
+async def find_vhost(
+    connection: AuthenticatingConnection, user: Identity, name: str
+) -> VirtualHost:
     """The virtual host of this name. Raises 530 if it does not exist or the user has no access."""
     services = connection.services
     vhost = services.vhosts.get(name)

@@ -18,7 +18,7 @@ DELIVERIES_BYTES_LOW = 16 * 1024 * 1024
 than the second."""
 
 
-class Flow:
+class FlowControl:
     """The state of flow control on this node.
 
     is_held: connections that publish are not read, for one of these reasons.

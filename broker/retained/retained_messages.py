@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
+from leveret.broker.amqp.field_table import bytes_of
 from leveret.broker.retained.retained_message import RetainedMessage, has_wildcard
 from leveret.broker.retained.retained_work import RetainedWork, WorkInMemory
 from leveret.broker.runtime.clock import Clock, Timer
@@ -31,7 +32,12 @@ from leveret.storage.retained.retained_file import (
     RowsPage,
 )
 from leveret.storage.retained.retained_rows import HybridClock, RetainedRow, RetainedVersion
-from leveret.storage.retained.retained_transaction import Change, Limits, Outcome, Totals
+from leveret.storage.retained.retained_transaction import (
+    Change,
+    RetainedLimits,
+    RetainedOutcome,
+    RetainedTotals,
+)
 from leveret.storage.retained.topic_keys import TopicFilter, key_of, topic_of
 
 FIND_WORK: Final = 10
@@ -57,7 +63,7 @@ class RetainedLimitReached(Exception):
     """A message is not retained, because its virtual host has as many as the settings allow."""
 
 
-class Copies(Protocol):
+class RemoteCopies(Protocol):
     """The copies on other nodes."""
 
     def store(self, rows: list[RetainedRow]) -> Answer[None]:
@@ -93,8 +99,8 @@ class RetainedMessages:
 
     def __init__(self, clock: Clock, node: str = "", *, finds_wildcards: bool = False) -> None:
         self.finds_wildcards = finds_wildcards
-        self.limits = Limits()
-        self.copies: Copies | None = None
+        self.limits = RetainedLimits()
+        self.copies: RemoteCopies | None = None
         self.make_work: Callable[[], RetainedWork] = lambda: WorkInMemory(FORGET_AFTER_MS)
         self.call_soon: Callable[[Callable[[], object]], object] = lambda callback: callback()
         self._clock = clock
@@ -172,7 +178,7 @@ class RetainedMessages:
         now = self._hybrid.next(self._now_ms())
         return self._change(
             RetainedRow(
-                _bytes_of(vhost), key_of(topic), now, self._node, True, payload, qos, properties,
+                bytes_of(vhost), key_of(topic), now, self._node, True, payload, qos, properties,
                 expires_ms,
             )
         )  # fmt: skip
@@ -182,7 +188,7 @@ class RetainedMessages:
         if not self.is_open:
             return given(None)
         now = self._hybrid.next(self._now_ms())
-        return self._change(RetainedRow(_bytes_of(vhost), key_of(topic), now, self._node))
+        return self._change(RetainedRow(bytes_of(vhost), key_of(topic), now, self._node))
 
     def remove_all(self, vhost: str) -> Answer[None]:
         """Remove all messages of a virtual host. The answer is given as for `put`."""
@@ -227,7 +233,7 @@ class RetainedMessages:
         )
 
     def _written(
-        self, waiting: Waiting, outcomes: list[Outcome] | None, error: Exception | None
+        self, waiting: Waiting, outcomes: list[RetainedOutcome] | None, error: Exception | None
     ) -> None:
         self._writing_count -= 1
         if outcomes is None:
@@ -240,16 +246,16 @@ class RetainedMessages:
         if self._waiting.changes:
             self._submit()
 
-    def _store_copies(self, waiting: Waiting, outcomes: list[Outcome]) -> None:
+    def _store_copies(self, waiting: Waiting, outcomes: list[RetainedOutcome]) -> None:
         stored, safe = [], []
         for change, outcome in zip(waiting.changes.values(), outcomes, strict=True):
             row = change.row
             answers = waiting.answers[row.vhost, row.key]
-            if outcome is Outcome.REFUSED:
+            if outcome is RetainedOutcome.REFUSED:
                 _refuse([answers], self._limit_reached(row))
                 continue
             safe += answers
-            if outcome is Outcome.STORED:
+            if outcome is RetainedOutcome.STORED:
                 self._note_due(row.changes_at_ms(FORGET_AFTER_MS))
                 if change.is_local:
                     stored.append(row)
@@ -290,7 +296,7 @@ class RetainedMessages:
         while start is not None:
             if not (self._waiting.changes or self._writing_count or self.counts(vhost).messages):
                 return
-            answer = self._page(_bytes_of(vhost), wanted, start)
+            answer = self._page(bytes_of(vhost), wanted, start)
             yield answer
             try:
                 page = answer.result()
@@ -333,18 +339,18 @@ class RetainedMessages:
             answer.refuse(error)
         return answer
 
-    def counts(self, vhost: str) -> Totals:
+    def counts(self, vhost: str) -> RetainedTotals:
         """The messages of a virtual host, and the bytes of their topics, payloads, properties."""
         if self._work is None:
-            return Totals()
-        return self._work.file.sums.totals.get(_bytes_of(vhost), Totals())
+            return RetainedTotals()
+        return self._work.file.sums.totals.get(bytes_of(vhost), RetainedTotals())
 
-    def all_counts(self) -> Totals:
+    def all_counts(self) -> RetainedTotals:
         """The same of all virtual hosts."""
         if self._work is None:
-            return Totals()
+            return RetainedTotals()
         totals = self._work.file.sums.totals.values()
-        return Totals(sum(one.messages for one in totals), sum(one.bytes for one in totals))
+        return RetainedTotals(sum(one.messages for one in totals), sum(one.bytes for one in totals))
 
     # Expiry
 
@@ -371,10 +377,6 @@ class RetainedMessages:
             self._note_due(self._now_ms() + SWEEP_PAUSE_MS)
         else:
             self._note_due(result[1])
-
-
-def _bytes_of(vhost: str) -> bytes:
-    return vhost.encode("utf-8", "surrogateescape")
 
 
 def _refuse(lists: Iterable[list[Answer[None]]], error: Exception) -> None:

@@ -1,12 +1,13 @@
 """Connections that own exclusive queues and whose clients are gone.
 
-A client whose machine died, or was cut off, leaves its connection open until the heartbeats time
-out. When it comes back, it finds its exclusive queue locked by itself (RabbitMQ answers 405 until
-then). With `exclusive_queue_takeover` a connection of the same user has the old one probed: it is
-ended if the machine at its other end acknowledges nothing for a second.
+When a client's machine crashes or loses its network, its connection stays open until the heartbeats
+time out. Until then the old connection locks the client's exclusive queue, and RabbitMQ refuses it
+to the client's new connection with 405. With `exclusive_queue_takeover`, the node probes the old
+connection when another one of the same user asks for the queue, and ends it if the client's machine
+does not acknowledge the probe for a second.
 
-Not promised: that a client that is only slow keeps its connection. A machine that acknowledges
-nothing for a second, after data was sent to it, counts as gone.
+Not promised: that a client that is only slow keeps its connection. A machine that does not
+acknowledge sent data for a second counts as gone.
 """
 
 from typing import Protocol, runtime_checkable
@@ -21,30 +22,30 @@ class ProbedOwner(Protocol):
     """A connection that can be probed."""
 
     def end_if_gone(self, user: str, answer: Answer[bool]) -> None:
-        """End if this user's client is gone; the answer says whether it ended."""
+        """End the connection if its client is gone and it is this user's; answer whether it did."""
 
 
-class OtherNodes(Protocol):
+class OwnersOfOtherNodes(Protocol):
     """The other nodes of the cluster (cluster/rpc/absent_owners.py)."""
 
     def end_if_gone(self, node: str, owner: str, user: str, answer: Answer[bool]) -> None:
-        """Have a node end the connection of this name, as above."""
+        """Ask a node to do this for the connection with this name."""
 
 
 class AbsentOwners:
-    """Ends the owners of exclusive queues whose clients are gone.
+    """Ends connections that own exclusive queues and whose clients are gone.
 
     others: None without a cluster.
     """
 
     def __init__(self) -> None:
-        self.others: OtherNodes | None = None
+        self.others: OwnersOfOtherNodes | None = None
 
     def end_if_gone(self, owner: ExclusiveOwner, user: str) -> Answer[bool]:
         """End the owner of a queue if it is this user's and its client is gone.
 
-        The answer, whether it ended, takes a second; it is False at once if the owner is another
-        user's.
+        The answer, whether it ended, takes a second. It is False at once if the owner belongs to
+        another user.
         """
         answer: Answer[bool] = Answer()
         if isinstance(owner, RemoteOwner):

@@ -16,7 +16,7 @@ CLIENT_WORK: Final = 4
 """The units of work (broker/runtime/turns.py) for one client of a list."""
 
 
-class ConnectedClient(Protocol):
+class IdentifiedClient(Protocol):
     """The connection of a client."""
 
     def taken_over(self, is_clean: bool) -> None:
@@ -33,11 +33,11 @@ class Since(NamedTuple):
 class HeldClient(NamedTuple):
     """A connected client."""
 
-    client: ConnectedClient
+    client: IdentifiedClient
     since: Since
 
 
-class OtherNodes(Protocol):
+class ClientsOfOtherNodes(Protocol):
     """The other nodes of the cluster (cluster/node_status/clients_elsewhere.py)."""
 
     def taken(self, vhost: str, client_id: str, time: int, is_clean: bool) -> Answer[None]:
@@ -48,14 +48,14 @@ class ClientIds:
     """The connected clients. others: None without a cluster."""
 
     def __init__(self, clock: Clock, node: str) -> None:
-        self.others: OtherNodes | None = None
+        self.others: ClientsOfOtherNodes | None = None
         self._clock = clock
         self._node = node
         self._hybrid = HybridClock()
         self._connected: dict[tuple[str, str], HeldClient] = {}
 
     def take(
-        self, vhost: str, client_id: str, client: ConnectedClient, is_clean: bool
+        self, vhost: str, client_id: str, client: IdentifiedClient, is_clean: bool
     ) -> Answer[None]:
         """Register a client, in place of the one with its identifier, which ends.
 
@@ -83,7 +83,7 @@ class ClientIds:
             del self._connected[vhost, client_id]
             held.client.taken_over(is_clean)
 
-    def remove(self, vhost: str, client_id: str, client: ConnectedClient) -> None:
+    def remove(self, vhost: str, client_id: str, client: IdentifiedClient) -> None:
         """A client has ended."""
         held = self._connected.get((vhost, client_id))
         if held is not None and held.client is client:

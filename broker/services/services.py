@@ -20,7 +20,7 @@ from leveret.broker.registry.declaration_log import DeclarationLog
 from leveret.broker.registry.declaration_writer import DeclarationWriter
 from leveret.broker.registry.registry import Registry
 from leveret.broker.resources.alarms import Alarms
-from leveret.broker.resources.flow import Flow
+from leveret.broker.resources.flow import FlowControl
 from leveret.broker.resources.unread_sockets import UnreadSockets
 from leveret.broker.retained.retained_messages import RetainedMessages
 from leveret.broker.runtime.clock import Clock
@@ -85,7 +85,7 @@ class Services:
     limits: VhostAndUserLimits = field(init=False)
     policies: PolicyTable = field(init=False)
     alarms: Alarms = field(default_factory=Alarms)
-    flow: Flow = field(init=False)
+    flow: FlowControl = field(init=False)
     unread_sockets: UnreadSockets = field(default_factory=UnreadSockets)
     message_numbers: MessageNumbers = field(init=False)
     counts: NodeCounts = field(default_factory=NodeCounts)
@@ -104,7 +104,7 @@ class Services:
     outgoing_interceptors: tuple[Callable[[Any], object], ...] = ()
 
     def __post_init__(self) -> None:
-        self.flow = Flow(self.alarms)
+        self.flow = FlowControl(self.alarms)
         self.replies = Replies(self.config.node_name)
         self.retained = RetainedMessages(self.clock, self.config.node_name)
         self.client_ids = ClientIds(self.clock, self.config.node_name)

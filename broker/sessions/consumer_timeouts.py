@@ -1,17 +1,17 @@
-"""Deliveries that clients leave unsettled for too long: warnings, and the end of their consumers.
+"""Consumer timeouts: deliveries that a client does not settle in time.
 
 Once a minute the node checks each session. The timeout of a delivery is its consumer's own, else
-that of its queue (an argument or a policy), else the node's. When four fifths of it are over, a
-log line, an event and a counter warn, once for each delivery that is its consumer's oldest. After
-all of it, `consumer_timeout_action` decides:
+that of its queue (an argument or a policy), else the node's. After 80 percent of the timeout the
+node warns with a log line, an event and a counter, once for each delivery that is its consumer's
+oldest. After the timeout, `consumer_timeout_action` decides:
 
     close_channel      the session ends with 406, as in RabbitMQ before 4.3
-    cancel_consumer    the consumer is cancelled, and its client notified; the messages that it
-                       holds go back to the queue. Late settlements of them have no effect.
+    cancel_consumer    the consumer is cancelled, and its client notified; its unacknowledged
+                       messages are requeued. Late settlements of them have no effect.
 
-A client that cannot be told of a cancelled consumer, and a message that was taken with basic.get,
-always end the session. Since RabbitMQ 4.3, quorum queues check their consumers themselves
-(`SessionConsumer.timed_out`); these are only warned of here.
+The session always ends if the client does not support notification of cancelled consumers, or if
+the message was fetched with basic.get. Since RabbitMQ 4.3, quorum queues check their consumers
+themselves (`SessionConsumer.timed_out`); this module only warns of these.
 """
 
 import logging
@@ -45,9 +45,9 @@ class Oldest(NamedTuple):
 
 
 def check(session: Session, node_timeout_ms: int) -> None:
-    """Warn of consumers of a session, and cancel them. Raises 406 if the session has to end.
+    """Warn of slow consumers of a session, and cancel them. Raises 406 if the session has to end.
 
-    node_timeout_ms: for deliveries of which neither the consumer nor the queue has a timeout.
+    node_timeout_ms: for deliveries whose consumer and queue have no timeout.
     """
     for oldest in list(_oldest_of_each(session, node_timeout_ms)):
         if oldest.held_ms <= oldest.timeout_ms * WARNED_PERCENT // 100:
@@ -88,7 +88,7 @@ def _is_checked_by_queue(session: Session, record: Unacked) -> bool:
 
 
 def _warn(session: Session, oldest: Oldest) -> None:
-    """Warn that a delivery is near its timeout, unless this was done."""
+    """Warn that a delivery is near its timeout, once for each delivery."""
     consumer = oldest.record.consumer
     key = consumer.tag if isinstance(consumer, SessionConsumer) else ""
     if session.warned_deliveries.get(key) == oldest.tag:
@@ -103,8 +103,8 @@ def _warn(session: Session, oldest: Oldest) -> None:
     addition = limit.permit(session.connection.name, now_ms)
     if addition is not None:
         logger.warning(
-            "%s, channel %s: %s has held a message of queue '%s' for %s s, and may hold it for "
-            "%s s%s",
+            "%s, channel %s: %s has not acknowledged a message of queue '%s' for %s s; the timeout "
+            "is %s s%s",
             session.connection.name, session.number,
             f"consumer '{key}'" if consumer is not None else "basic.get",
             oldest.record.queue.name, oldest.held_ms // 1000, oldest.timeout_ms // 1000, addition,

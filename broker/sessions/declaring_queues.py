@@ -44,7 +44,7 @@ class QueueProperties(NamedTuple):
     auto_delete: bool = False
 
 
-class DeclaredQueue(NamedTuple):
+class DeclaredQueueState(NamedTuple):
     """A queue that was declared. synced: given when the declaration is on disk."""
 
     name: str
@@ -55,7 +55,7 @@ class DeclaredQueue(NamedTuple):
 
 async def declare_queue(
     session: Session, name: str, properties: QueueProperties | None
-) -> DeclaredQueue:
+) -> DeclaredQueueState:
     """Declare a queue; without properties, check that it exists.
 
     A new queue whose name is empty gets a generated one.
@@ -77,7 +77,7 @@ async def declare_queue(
     length = await answer
     session.services.counts.queues_declared += 1
     session.last_queue = queue.name
-    return DeclaredQueue(queue.name, length.ready_count, length.consumer_count, synced)
+    return DeclaredQueueState(queue.name, length.ready_count, length.consumer_count, synced)
 
 
 async def _end_absent_owner(session: Session, name: str) -> None:
@@ -93,7 +93,7 @@ async def _end_absent_owner(session: Session, name: str) -> None:
         await deleted
 
 
-async def _declare_reply_queue(session: Session, name: str) -> DeclaredQueue:
+async def _declare_reply_queue(session: Session, name: str) -> DeclaredQueueState:
     """Direct reply-to: the queue exists while a session consumes replies under its name."""
     if name != DIRECT_REPLY_TO:
         exists: Answer[bool] = Answer()
@@ -101,7 +101,7 @@ async def _declare_reply_queue(session: Session, name: str) -> DeclaredQueue:
         if not await exists:
             raise not_found(f"no {resource(QUEUE, name, session.vhost.name)}")
     session.last_queue = name
-    return DeclaredQueue(name, message_count=0, consumer_count=1, synced=given(None))
+    return DeclaredQueueState(name, message_count=0, consumer_count=1, synced=given(None))
 
 
 async def _declare_actively(

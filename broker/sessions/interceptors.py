@@ -1,14 +1,15 @@
-"""Interceptors: functions that may change each message that a client publishes, or gets.
+"""Interceptors: functions that may change each message that a client publishes or receives.
 
-Those for incoming messages are called before a message is routed, and those for outgoing ones
-before it is encoded for a client, in any protocol but that of streams, whose batches the node does
-not open. They are from plugins and from settings (node/running_plugins.py). While there is one for
-incoming messages, no publish takes the short path; without one, nothing is done for them, and a
-delivery costs one attribute test for each run.
+Interceptors of incoming messages are called before a message is routed, and those of outgoing
+messages before it is encoded for a client. They are called for all protocols except the stream
+protocol, whose batches the node does not open. Plugins and settings add them
+(node/running_plugins.py). While there is one for incoming messages, no publish takes the short
+path. Without interceptors, a publish costs nothing more, and a delivery costs one attribute test
+for each run.
 
-What an interceptor adds to a message for its readers is an annotation (amqp/annotations.py), which
-clients of AMQP 0-9-1 and STOMP see as a header. A message of another protocol keeps the form in
-which its publisher sent it (`ContentHeader.form`) if nothing else of it is changed.
+An interceptor adds information for consumers as an annotation (amqp/annotations.py), which
+clients of AMQP 0-9-1 and STOMP see as a header. If an interceptor only adds annotations, a message
+of another protocol keeps the form in which its publisher sent it (`ContentHeader.form`).
 """
 
 from collections.abc import Callable, Sequence
@@ -25,14 +26,14 @@ from leveret.storage.messages.message import Message
 
 @dataclass(slots=True)
 class InterceptedMessage:
-    """A message on its way. Only the last three fields may be changed, and of an outgoing message
-    only the last two.
+    """A message that an interceptor may change. It may change the last three fields of an incoming
+    message, and the last two of an outgoing one.
 
-    protocol, connection, user, client_id: of the client that publishes or gets it. protocol: as in
-    metrics, such as `amqp091` or `mqtt50`. client_id: that of MQTT, else empty. queue: where it
-    comes from; empty for an incoming message. routing_keys: its own, then those of CC and BCC.
-    properties: by name; `headers` is a field table, of pairs of AMQP's letter for a type and the
-    value. body: in bytes.
+    protocol, connection, user, client_id: of the client that publishes or receives the message.
+    protocol: as in metrics, such as `amqp091` or `mqtt50`. client_id: empty except in MQTT. queue:
+    the queue that the message comes from; empty for an incoming message. routing_keys: its own,
+    then those of CC and BCC. properties: by name; `headers` is a field table, with pairs of AMQP's
+    letter for a type and the value.
     """
 
     protocol: str
@@ -47,9 +48,9 @@ class InterceptedMessage:
     body: bytes
 
     def annotate(self, name: str, letter: str, value: object, *, overwrite: bool = True) -> None:
-        """Set a header. letter: of its type in AMQP, such as `S` for text and `l` for a number.
+        """Set a header. letter: its type in AMQP, such as `S` for text and `l` for a number.
 
-        overwrite: also if the message has the header already.
+        overwrite: replace a header that the message has already.
         """
         headers = self.properties.get("headers") or {}
         if overwrite or name not in headers:
@@ -62,9 +63,9 @@ Interceptor = Callable[[InterceptedMessage], object]
 def intercept_incoming(
     session: Session, exchange: str, keys: list[str], header: ContentHeader, body: bytes
 ) -> tuple[ContentHeader, bytes]:
-    """Have a message changed that a client publishes: its header and its body after that.
+    """Call the interceptors of an incoming message; return its header and its body.
 
-    keys: its routing keys, which may be changed. Raises what an interceptor raises.
+    keys: its routing keys, which interceptors may change. Raises what an interceptor raises.
     """
     message = _message(session, exchange, "", keys, header, body)
     header = _intercepted(session.services.interceptors, message, header, body)
@@ -72,7 +73,10 @@ def intercept_incoming(
 
 
 def intercept_outgoing(session: Session, queue: str, message: Message) -> Message:
-    """A message as a client gets it. queue: its queue's name. Raises what an interceptor raises."""
+    """A message as the client receives it. Raises what an interceptor raises.
+
+    queue: the name of its queue.
+    """
     header, address = message.header, message.address
     assert isinstance(header, ContentHeader), "the broker's messages have such headers"
     keys = [address.routing_key]
@@ -82,9 +86,10 @@ def intercept_outgoing(session: Session, queue: str, message: Message) -> Messag
 
 
 def message_to_send(session: Session, queue: str, message: Message) -> Message | None:
-    """As `intercept_outgoing`, for a consumer. If an interceptor fails, the client must not get the
-    message as it was: returns None, and the connection ends after the present round, so that what
-    the client has not acknowledged is requeued.
+    """As `intercept_outgoing`, for a consumer. None if an interceptor fails.
+
+    The client must not receive the unchanged message then. Its connection ends after the present
+    round, so that its unacknowledged messages are requeued.
     """
     try:
         return intercept_outgoing(session, queue, message)
@@ -111,7 +116,7 @@ def _intercepted(
     header: ContentHeader,
     body: bytes,
 ) -> ContentHeader:
-    """Call the interceptors; the message's header after that. header, body: before."""
+    """Call the interceptors; return the message's new header. header, body: before the calls."""
     for intercept in interceptors:
         intercept(message)
     before = decode_properties(header.raw)

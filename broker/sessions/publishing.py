@@ -1,8 +1,8 @@
 """Publishing: from a run of messages to the queues.
 
 A publisher uses the same addresses again and again, so the result of looking up an address is kept
-as a `Target` (targets.py, resolving.py). With it, a run of messages costs one dict lookup, one
-object for each message, and one call for each queue.
+as a `PublishTarget` (targets.py, resolving.py). With it, a run of messages costs one dict lookup,
+one object for each message, and one call for each queue.
 
 Each target has its `work` per message, in the units of broker/runtime/turns.py, by which the
 protocol splits a long run: the work of an entry in each queue, and more for a queue in which
@@ -44,7 +44,7 @@ from leveret.broker.sessions.access import check_topic
 from leveret.broker.sessions.interceptors import intercept_incoming
 from leveret.broker.sessions.resolving import is_reply, resolve
 from leveret.broker.sessions.session import Session
-from leveret.broker.sessions.targets import RUN_WORK, Target
+from leveret.broker.sessions.targets import RUN_WORK, PublishTarget
 from leveret.broker.sessions.transaction import Transaction
 from leveret.broker.vhost import routing
 from leveret.broker.vhost.binding import Exchange
@@ -60,7 +60,7 @@ _HIDDEN = ("BCC", STORED_BCC, STORED_FORM)
 """Headers that consumers must not see."""
 
 
-def publish(session: Session, target: Target, publication: Publication) -> Steps | None:
+def publish(session: Session, target: PublishTarget, publication: Publication) -> Steps | None:
     """Publish a run of messages. Raises ChannelFault or ConnectionFault.
 
     Returns None when they are published; a coroutine that publishes them if permissions have to be
@@ -99,7 +99,9 @@ def publish(session: Session, target: Target, publication: Publication) -> Steps
     return None if rest is None else reached_all(session, rest)
 
 
-def _deliver_run(session: Session, target: Target, publication: Publication) -> Answer[None] | None:
+def _deliver_run(
+    session: Session, target: PublishTarget, publication: Publication
+) -> Answer[None] | None:
     """Hand a run to the queues of its target; returns as `routing.deliver` does."""
     vhost, queues, messages = session.vhost, target.queues, publication.messages
     tracer = vhost.tracer
@@ -143,7 +145,7 @@ def _own_ttl_ms(header: ContentHeader) -> int | None:
 
 def _commit_run(
     session: Session,
-    target: Target,
+    target: PublishTarget,
     publication: Publication,
     transaction: Transaction,
     first: int,
@@ -179,7 +181,7 @@ async def reached_all(session: Session, rest: Answer[None]) -> None:
 
 
 async def _check_and_publish(
-    session: Session, target: Target, publication: Publication, steps: Steps | None
+    session: Session, target: PublishTarget, publication: Publication, steps: Steps | None
 ) -> None:
     """Publish a run after all of its permissions are checked, in one generation of the vhost.
 
@@ -207,7 +209,7 @@ async def _check_and_publish(
         await rest
 
 
-def _publish_each(session: Session, target: Target, messages: list[Message]) -> Steps | None:
+def _publish_each(session: Session, target: PublishTarget, messages: list[Message]) -> Steps | None:
     """Publish a run on the longer path, message by message."""
     # The protocol has counted the known work already; each message counts its own below.
     session.vhost.turns.work_left += target.work * len(messages)
@@ -218,7 +220,7 @@ def _publish_each(session: Session, target: Target, messages: list[Message]) -> 
 
 
 def _publish_some(
-    session: Session, target: Target, messages: list[Message], start: int
+    session: Session, target: PublishTarget, messages: list[Message], start: int
 ) -> tuple[int, Answer[None] | None]:
     """Publish messages of a run from an index on: as many as there is work left for, up to one that
     goes to very many queues. Learns the work of a message.
@@ -241,7 +243,7 @@ def _publish_some(
 
 async def _publish_others(
     session: Session,
-    target: Target,
+    target: PublishTarget,
     messages: list[Message],
     start: int,
     rest: Answer[None] | None,
@@ -267,7 +269,7 @@ def _number(tracer: Taps, messages: list[Message]) -> None:
         number += 1
 
 
-def described(session: Session, target: Target) -> str:
+def described(session: Session, target: PublishTarget) -> str:
     """A basic.publish and its exchange, for a fault."""
     what = resource(EXCHANGE, target.address.exchange, session.vhost.name)
     return f"basic.publish on {what}"
@@ -293,11 +295,13 @@ def check_message_size(session: Session, body_bytes: int) -> None:
         )
 
 
-def _is_topic(target: Target) -> bool:
+def _is_topic(target: PublishTarget) -> bool:
     return target.exchange is not None and target.exchange.type_name == "topic"
 
 
-async def _check_selected_topics(session: Session, target: Target, header: ContentHeader) -> None:
+async def _check_selected_topics(
+    session: Session, target: PublishTarget, header: ContentHeader
+) -> None:
     """Raise 403 unless the user may write with the keys of CC and BCC, as RabbitMQ 4 does."""
     if _is_topic(target):
         for key in _sender_selected(header, [])[1]:
@@ -305,7 +309,7 @@ async def _check_selected_topics(session: Session, target: Target, header: Conte
 
 
 def _publish_individually(
-    session: Session, target: Target, header: ContentHeader, body: bytes
+    session: Session, target: PublishTarget, header: ContentHeader, body: bytes
 ) -> Answer[None] | None:
     """Publish one message on the longer path; returns the result of `routing.publish`."""
     keys = [target.address.routing_key]
@@ -339,7 +343,7 @@ def _publish_individually(
 
 
 def _route_and_deliver(
-    session: Session, target: Target, publication: Publication, keys: list[str]
+    session: Session, target: PublishTarget, publication: Publication, keys: list[str]
 ) -> Answer[None] | None:
     """Publish one message from the target's exchange; returns as `routing.publish` does."""
     (message,) = publication.messages
@@ -356,7 +360,7 @@ def _route_and_deliver(
 
 def _routed(
     session: Session,
-    target: Target,
+    target: PublishTarget,
     exchange: Exchange,
     message: Message,
     keys: list[str],
@@ -374,7 +378,7 @@ def _routed(
         _observe(session, [message], queues)
 
 
-def _deliver_reply(session: Session, target: Target, message: Message) -> None:
+def _deliver_reply(session: Session, target: PublishTarget, message: Message) -> None:
     """Send a direct reply to the session that consumes it; no queue is involved.
 
     Before 4.2, RabbitMQ counted it as unroutable: it returned a mandatory reply that was delivered.
@@ -388,7 +392,7 @@ def _deliver_reply(session: Session, target: Target, message: Message) -> None:
         session.counts.routed += 1
 
 
-def _unroutable(session: Session, target: Target, messages: list[Message]) -> None:
+def _unroutable(session: Session, target: PublishTarget, messages: list[Message]) -> None:
     """No queue gets these messages: mandatory ones are returned to the publisher.
 
     The session may have ended while the route of a message was found.

@@ -21,7 +21,7 @@ from leveret.broker.runtime.names import EXCHANGE, resource
 from leveret.broker.runtime.pending import Steps
 from leveret.broker.sessions.access import check, check_topic, find_exchange
 from leveret.broker.sessions.session import Session
-from leveret.broker.sessions.targets import CheckedExchange, Target
+from leveret.broker.sessions.targets import CheckedExchange, PublishTarget
 from leveret.broker.vhost import routing
 from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.fan_out import CARE_WORK, QUEUES_AT_ONCE, is_watched
@@ -31,7 +31,7 @@ RETURN_WORK: Final = 60
 """The work of a message that reaches no queue and is returned to its publisher."""
 
 
-def resolve(session: Session, target: Target) -> Steps | None:
+def resolve(session: Session, target: PublishTarget) -> Steps | None:
     """Look up the target's exchange and queues, and check the user's permission.
 
     Returns None if this is done; a coroutine that does it if a backend has to be asked for a
@@ -57,7 +57,7 @@ def resolve(session: Session, target: Target) -> Steps | None:
 
 async def _resolve_later(
     session: Session,
-    target: Target,
+    target: PublishTarget,
     allowed: Decision,
     key_allowed: Decision | None = None,
 ) -> None:
@@ -87,7 +87,7 @@ def _found(session: Session, name: str) -> CheckedExchange:
     return checked
 
 
-def _find_queues(session: Session, target: Target, exchange: Exchange) -> None:
+def _find_queues(session: Session, target: PublishTarget, exchange: Exchange) -> None:
     if isinstance(exchange.type, MissingType):
         raise exchange.type.refusal(resource(EXCHANGE, exchange.name, session.vhost.name))
     target.exchange = exchange
@@ -108,7 +108,7 @@ def _find_queues(session: Session, target: Target, exchange: Exchange) -> None:
     target.generation = session.vhost.generation
 
 
-def _require_care(session: Session, target: Target, exchange: Exchange) -> None:
+def _require_care(session: Session, target: PublishTarget, exchange: Exchange) -> None:
     """Raise 406 if unroutable messages of this publisher would be dropped silently."""
     if target.is_mandatory or exchange.alternate is not None or not session.may_be_mandatory:
         return

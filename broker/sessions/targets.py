@@ -1,8 +1,8 @@
 """The known routes of a connection's messages (resolving.py looks them up).
 
 A publisher uses the same addresses again and again, so the exchange, the permission and the queues
-of an address are kept as a `Target`, under a key of bytes that the protocol chooses: in AMQP 0-9-1
-the arguments of basic.publish (publish_arguments.py). A target is valid until the vhost's
+of an address are kept as a `PublishTarget`, under a key of bytes that the protocol chooses: in AMQP
+0-9-1 the arguments of basic.publish (publish_arguments.py). A target is valid until the vhost's
 generation changes.
 
 Parts that do not depend on the routing key are kept for each exchange (`CheckedExchange`), so that
@@ -36,7 +36,7 @@ def address_key(encoded: bytes, is_mandatory: bool) -> bytes:
     return encoded + (b"\1" if is_mandatory else b"\0")
 
 
-class Target:
+class PublishTarget:
     """The route of messages to one address. Each connection has its own targets, since permissions
     are the user's.
 
@@ -81,11 +81,11 @@ class Targets:
     __slots__ = ("_older", "exchanges", "recent")
 
     def __init__(self) -> None:
-        self.recent: dict[bytes, Target] = {}
-        self._older: dict[bytes, Target] = {}
+        self.recent: dict[bytes, PublishTarget] = {}
+        self._older: dict[bytes, PublishTarget] = {}
         self.exchanges: dict[str, CheckedExchange] = {}
 
-    def find(self, key: bytes) -> Target | None:
+    def find(self, key: bytes) -> PublishTarget | None:
         """The target that is known by this key."""
         target = self.recent.get(key)
         if target is None:
@@ -94,7 +94,7 @@ class Targets:
                 self.add(key, target)
         return target
 
-    def add(self, key: bytes, target: Target) -> None:
+    def add(self, key: bytes, target: PublishTarget) -> None:
         """Keep this target under a key by which the protocol will look for it."""
         if len(self.recent) >= TARGETS_MAX:
             # The dictionary stays: amqp091/connection/incoming.py refers to it.
@@ -102,13 +102,13 @@ class Targets:
             self.recent.clear()
         self.recent[key] = target
 
-    def find_by_address(self, exchange: str, routing_key: str, is_mandatory: bool) -> Target:
+    def find_by_address(self, exchange: str, routing_key: str, is_mandatory: bool) -> PublishTarget:
         """The target for messages that are published to this address."""
         encoded = encode_short_string(exchange) + encode_short_string(routing_key)
         key = address_key(encoded, is_mandatory)
         target = self.find(key)
         if target is None:
-            target = Target(Address(exchange, routing_key, encoded), is_mandatory)
+            target = PublishTarget(Address(exchange, routing_key, encoded), is_mandatory)
             self.add(key, target)
         return target
 

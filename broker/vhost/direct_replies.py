@@ -3,7 +3,7 @@
 Such a channel has a name of its own, which requests carry in place of the general one. It has an
 unguessable part, and ends with a number that stands for the node. A reply that is published to it
 goes to the channel without a queue: to a channel of this node, or to the node whose number the name
-has (`OtherNodes`). A reply to an unknown name is dropped.
+has (`RepliesOfOtherNodes`). A reply to an unknown name is dropped.
 """
 
 import zlib
@@ -22,7 +22,7 @@ class ReplyConsumer(Protocol):
         """Send a reply to the client."""
 
 
-class OtherNodes(Protocol):
+class RepliesOfOtherNodes(Protocol):
     """The linked nodes of the cluster. node: the number in a name (`node_number`)."""
 
     def deliver(self, node: str, message: Message) -> None:
@@ -38,7 +38,7 @@ class Replies:
     def __init__(self, node: str) -> None:
         """node: the name of this node."""
         self.node = node
-        self.others: OtherNodes | None = None
+        self.others: RepliesOfOtherNodes | None = None
         self._consumers: dict[str, ReplyConsumer] = {}
 
     def add(self, consumer: ReplyConsumer) -> str:

@@ -6,7 +6,7 @@ publisher that has to keep an order waits until its delivery is done: a channel 
 its connection's input, and later dead letters and delayed messages wait.
 
 Memory is bounded even if the disk stalls: while the store is behind, no queue gets persistent
-messages, and while messages take too much memory, none gets any (`Flow`). Waiting runs count
+messages, and while messages take too much memory, none gets any (`FlowControl`). Waiting runs count
 towards the limit above which publishers are held.
 
 Promise: every queue that exists when its turn comes gets the messages, even if the publisher has
@@ -25,7 +25,7 @@ from typing import Final
 
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.resources.flow import Flow
+from leveret.broker.resources.flow import FlowControl
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor, Turns
 
@@ -142,7 +142,7 @@ class FanOuts(Actor):
 
     __slots__ = ("_deliveries", "_flow", "_is_waiting", "_turns")
 
-    def __init__(self, turns: Turns, flow: Flow) -> None:
+    def __init__(self, turns: Turns, flow: FlowControl) -> None:
         super().__init__()
         self._turns = turns
         self._flow = flow

@@ -1,15 +1,15 @@
-"""The messages of a virtual host that reached no queue: how many, and the last ones.
+"""Unroutable messages of a virtual host: their counts, and the last messages themselves.
 
-RabbitMQ counts them for all exchanges together, and drops them silently if their publisher did not
-ask for their return.
+RabbitMQ has one count for all exchanges, and drops unroutable messages silently unless their
+publisher asked for their return.
 
 Clients' publications and dead letters are noted in runs, so that a flood of unroutable messages
-costs little. Counts are by exchange and by the beginning of the routing key, up to its first
-dot; what comes after it is often an id. When there are `COUNTS_MAX` of them, further beginnings are
-counted together for each exchange, as `OTHERS`.
+costs little. There is a count for each exchange and prefix of routing keys. The prefix ends with
+the first dot, because the rest is often an id. When there are `COUNTS_MAX` counts, messages with
+further prefixes are counted together for each exchange, under the prefix `OTHERS`.
 
-The last `MESSAGES_MAX` messages are kept in memory, of bodies `BODIES_BYTES_MAX` in all. Of a
-message whose run has more than that, the beginning is kept.
+The last `MESSAGES_MAX` messages are kept in memory, with at most `BODIES_BYTES_MAX` of bodies. If
+the bodies of one run are larger than that, only the beginning of each body is kept.
 """
 
 from collections import deque
@@ -23,16 +23,16 @@ MESSAGES_MAX: Final = 1000
 COUNTS_MAX: Final = 1000
 BODIES_BYTES_MAX: Final = 1024 * 1024
 BEGINNING_BYTES: Final = 1024
-"""Of the body of a message whose run is too large to be kept."""
+"""The size of the beginning that is kept of a body whose run is too large."""
 PREFIX_CHARACTERS_MAX: Final = 64
 OTHERS: Final = "*"
 
 
 class UnroutableCount:
-    """The messages to an exchange whose routing keys begin alike.
+    """The count of messages to an exchange with one prefix of routing keys.
 
-    messages: how many reached no queue. returned: how many of these were returned to their
-    publishers. last_ms: when the last one was published, in milliseconds of the wall clock.
+    messages: the number of unroutable messages. returned: the number of these that were returned to
+    their publishers. last_ms: the wall clock time of the last one, in milliseconds.
     """
 
     __slots__ = ("exchange", "last_ms", "messages", "prefix", "returned")
@@ -46,9 +46,9 @@ class UnroutableCount:
 class UnroutableRun:
     """Messages to one address that were published together.
 
-    user: the name of their publisher's user; empty for dead letters. messages: the last ones, of
-    which the bodies may have been shortened. sizes: those of the bodies that were published, in
-    bytes. body_bytes: of the bodies that are kept.
+    user: the name of their publisher's user; empty for dead letters. messages: the last messages,
+    whose bodies may be shortened. sizes: the sizes in bytes of the bodies as published. body_bytes:
+    the sum of the kept bodies.
     """
 
     __slots__ = ("body_bytes", "is_returned", "messages", "sizes", "time_ms", "user")
@@ -74,7 +74,7 @@ def _shortened(message: Message) -> Message:
 
 
 class UnroutableMessages:
-    """The unroutable messages of one vhost on this node, since it started or was told to forget."""
+    """The unroutable messages of one vhost on this node, since its start or the last `forget`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -120,7 +120,7 @@ class UnroutableMessages:
         return list(self._counts.values())
 
     def newest(self) -> Iterator[tuple[UnroutableRun, int]]:
-        """The last messages, the newest first: their runs, and their places in these."""
+        """The last messages, the newest first: for each its run, and its place in the run."""
         left = MESSAGES_MAX
         for run in reversed(tuple(self._runs)):
             for place in range(len(run.messages) - 1, -1, -1):
@@ -130,18 +130,18 @@ class UnroutableMessages:
                 yield run, place
 
     def exchange_deleted(self, exchange: str) -> None:
-        """Forget the counts of an exchange: there are none of exchanges that come and go."""
+        """Forget the counts of a deleted exchange, so that short-lived exchanges use no memory."""
         for key in [key for key in self._counts if key[0] == exchange]:
             del self._counts[key]
 
     def forget(self) -> None:
-        """Forget counts and messages, which an operator has seen."""
+        """Forget all counts and messages, at an operator's request."""
         self._counts.clear()
         self._runs.clear()
         self._messages = self._body_bytes = 0
 
 
 def prefix_of(routing_key: str) -> str:
-    """The beginning of a routing key by which it is counted: `orders.` of `orders.eu.17`."""
+    """The prefix under which a routing key is counted: `orders.` for `orders.eu.17`."""
     dot = routing_key.find(".")
     return routing_key[: PREFIX_CHARACTERS_MAX if dot < 0 else min(dot + 1, PREFIX_CHARACTERS_MAX)]

@@ -32,7 +32,7 @@ from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.dead_letters.header import EXPIRED
 from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.resources.alarms import Alarms
-from leveret.broker.resources.flow import Flow
+from leveret.broker.resources.flow import FlowControl
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.counts import MessageCounts, NodeCounts
 from leveret.broker.runtime.names import EXCHANGE, NODE_ITSELF, QUEUE, resource
@@ -97,7 +97,7 @@ class VirtualHost:
         events: Events | None = None,
         kinds: QueueKinds | None = None,
         letter_settings: WorkerSettings = WorkerSettings(),  # noqa: B008 - it is immutable
-        flow: Flow | None = None,
+        flow: FlowControl | None = None,
     ) -> None:
         self.name = name
         self.kinds = kinds if kinds is not None else served_kinds()
@@ -122,7 +122,7 @@ class VirtualHost:
         self.is_traced = False
         self._submit = submit
         self._store = store
-        self.fan_outs = FanOuts(turns, flow or Flow(Alarms()))
+        self.fan_outs = FanOuts(turns, flow or FlowControl(Alarms()))
         self._dead_letters: DeadLetterer | None = DeadLetterer(self)
         self._letter_settings = letter_settings
         self._waiting_for_routes: set[Actor] = set()

@@ -7,21 +7,21 @@ import msgspec
 from leveret.cluster.gm.group import Change, Member
 
 
-class Send(msgspec.Struct, frozen=True):
+class SendPieces(msgspec.Struct, frozen=True):
     """Send a message to the node of a member. pieces: the message in parts, to be joined."""
 
     to: Member
     pieces: tuple[bytes, ...]
 
 
-class Deliver(msgspec.Struct, frozen=True):
+class DeliverBroadcasts(msgspec.Struct, frozen=True):
     """Broadcasts of another member, in their order."""
 
     sender: Member
     payloads: list[bytes]
 
 
-class Confirmed(msgspec.Struct, frozen=True):
+class BroadcastsConfirmed(msgspec.Struct, frozen=True):
     """All members have delivered this member's broadcasts through a number (G4)."""
 
     through: int
@@ -66,7 +66,14 @@ class Expelled(msgspec.Struct, frozen=True):
 
 
 Output: TypeAlias = (
-    Send | Deliver | Confirmed | SubmitChange | StartPause | Joined | MembersChanged | Expelled
+    SendPieces
+    | DeliverBroadcasts
+    | BroadcastsConfirmed
+    | SubmitChange
+    | StartPause
+    | Joined
+    | MembersChanged
+    | Expelled
 )
 PAUSE_MS = 100
 """Milliseconds that a link may be down before its node's member is declared dead.

@@ -60,13 +60,13 @@ from leveret.cluster.gm.early_messages import WAITING_BYTES_MAX, EarlyMessages
 from leveret.cluster.gm.group import Added, Died, Erased, Group, HasJoined, Member, Place
 from leveret.cluster.gm.neighbour_watch import NeighbourWatch
 from leveret.cluster.gm.outputs import (
-    Confirmed,
-    Deliver,
+    BroadcastsConfirmed,
+    DeliverBroadcasts,
     Expelled,
     Joined,
     MembersChanged,
     Output,
-    Send,
+    SendPieces,
     StartPause,
     SubmitChange,
 )
@@ -138,7 +138,7 @@ class RingMember:
     # Broadcasts
 
     def broadcast(self, payload: bytes) -> int:
-        """Broadcast at the end of the round; returns the number for `Confirmed`."""
+        """Broadcast at the end of the round; returns the number for `BroadcastsConfirmed`."""
         assert self.is_joined, "only a member that has joined broadcasts"
         number = self._own.add(payload)
         self._note(self._own)
@@ -164,9 +164,9 @@ class RingMember:
                 self._note(sender)
         end = self._message(CATCH_UP_END, right)
         return [
-            Send(right.member, writer.end()),
+            SendPieces(right.member, writer.end()),
             *self._send_news(right),
-            Send(right.member, end.end()),
+            SendPieces(right.member, end.end()),
         ]
 
     def _note(self, sender: PendingBroadcasts) -> None:
@@ -197,12 +197,12 @@ class RingMember:
                 sent += count
                 writer.add(sender.place_id, sender.acknowledged, sent, payloads[:count])
                 payloads = payloads[count:]
-                outputs.append(Send(right.member, writer.end()))
+                outputs.append(SendPieces(right.member, writer.end()))
                 writer = self._message(ACTIVITY, right)
             writer.add(sender.place_id, sender.acknowledged, sender.delivered, payloads)
             sender.sent = sender.delivered
         self._news.clear()
-        outputs.append(Send(right.member, writer.end()))
+        outputs.append(SendPieces(right.member, writer.end()))
         return outputs
 
     def _settle_alone(self) -> list[Output]:
@@ -214,7 +214,7 @@ class RingMember:
         for sender in self._senders.values():
             is_more = sender.acknowledge(sender.delivered)
             if is_more and sender is self._own:
-                outputs.append(Confirmed(sender.delivered))
+                outputs.append(BroadcastsConfirmed(sender.delivered))
         return outputs + self._erase()
 
     def _erase(self) -> list[Output]:
@@ -283,7 +283,7 @@ class RingMember:
             if not sender.acknowledged_here:
                 new = self._take_over(sender, one)
                 if new:
-                    outputs.append(Deliver(sender.member, new))
+                    outputs.append(DeliverBroadcasts(sender.member, new))
                 continue
             assert one.delivered <= sender.delivered, "GM6: it acknowledges what it does not have"
             if sender.acknowledge(one.delivered):
@@ -292,7 +292,7 @@ class RingMember:
                 has_settled |= not sender.is_alive
         if confirmed:
             # After all broadcasts that the same message delivers: G7.
-            outputs.append(Confirmed(self._own.acknowledged))
+            outputs.append(BroadcastsConfirmed(self._own.acknowledged))
         return outputs + self._erase() if has_settled else outputs
 
     def _take_over(self, sender: PendingBroadcasts, one: SenderProgress) -> list[bytes]:
@@ -326,7 +326,7 @@ class RingMember:
         for sender in others:
             payloads = sender.after(sender.acknowledged)
             if payloads:
-                outputs.append(Deliver(sender.member, payloads[:]))
+                outputs.append(DeliverBroadcasts(sender.member, payloads[:]))
         outputs.append(SubmitChange(HasJoined(self.member)))
         return outputs
 
@@ -347,7 +347,7 @@ class RingMember:
         self._asked = place.member
         head = MessageHead(JOIN, group.identity, group.version, 0, place.place_id)
         pieces = write_join(head, self.member.incarnation, self.member.number)
-        return [Send(place.member, pieces)]
+        return [SendPieces(place.member, pieces)]
 
     # Links
 
@@ -414,7 +414,7 @@ class RingMember:
         is_wanted = (is_new and not self.is_joined) or 0 < self._early.lost_from <= group.version
         if is_wanted and self._left is not None:
             wanted = self._message(CATCH_UP_WANTED, self._left)
-            outputs.append(Send(self._left.member, wanted.end()))
+            outputs.append(SendPieces(self._left.member, wanted.end()))
         return outputs + self._erase() + self._look()
 
     def _enter(self, place: Place) -> None:

@@ -19,7 +19,7 @@ Reply = Callable[[str, GroupQuestion, bool], object]
 """Answers a question of a node; does not answer if the flag is false."""
 
 
-class _Waiting(NamedTuple):
+class _WaitingClient(NamedTuple):
     entry: int
     questions: list[tuple[str, GroupQuestion]]
 
@@ -33,7 +33,7 @@ class CurrentAnswers:
         self._append = append
         self._reply = reply
         self._new: list[tuple[str, GroupQuestion]] = []
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_WaitingClient] = deque()
 
     def ask(self, node: str, question: GroupQuestion) -> None:
         """A question has come. `end_turn` is called in this turn."""
@@ -46,7 +46,7 @@ class CurrentAnswers:
         questions, self._new = self._new, []
         index = self._append()
         if index:
-            self._waiting.append(_Waiting(index, questions))
+            self._waiting.append(_WaitingClient(index, questions))
         else:
             self._reply_to(questions, False)
 

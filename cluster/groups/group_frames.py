@@ -57,7 +57,7 @@ class LeadsNoMore(GroupItem, frozen=True, tag=3):
     term: Number
 
 
-class Attach(GroupItem, frozen=True, tag=4):
+class AttachClient(GroupItem, frozen=True, tag=4):
     """Starts a session of a client. received: the number of the last delivery, by consumer."""
 
     session: Number
@@ -101,7 +101,7 @@ class Damaged(GroupItem, frozen=True, tag=9):
     member: str
 
 
-class Offer(GroupItem, frozen=True, tag=10):
+class OfferSnapshot(GroupItem, frozen=True, tag=10):
     """Offers a snapshot to a member that lacks entries. transfer: a number the sender chooses."""
 
     transfer: Number
@@ -142,7 +142,7 @@ class AllSent(GroupItem, frozen=True, tag=14):
     transfer: Number
 
 
-class Taken(GroupItem, frozen=True, tag=15):
+class SnapshotReceived(GroupItem, frozen=True, tag=15):
     """The number of bytes of the snapshot that the receiver has so far, on disk or in memory."""
 
     transfer: Number
@@ -259,7 +259,8 @@ def _raft_item(data: memoryview) -> RaftItem:
 _ENCODER = msgspec.msgpack.Encoder()
 _NO_BYTES = _ENCODER.encode(b"")
 _DECODER: msgspec.msgpack.Decoder[GroupItem] = msgspec.msgpack.Decoder(
-    Find | Leads | LeadsNoMore | Attach | ClientCommands | Told | GroupQuestion | Answered | Damaged
-    | Offer | Want | StatePiece | Body | AllSent | Taken | SnapshotInstalled | SnapshotTransferEnded
-    | Announced | DeliveredBytes | AskClient | ClientAnswered
+    Find | Leads | LeadsNoMore | AttachClient | ClientCommands | Told | GroupQuestion | Answered
+    | Damaged | OfferSnapshot | Want | StatePiece | Body | AllSent | SnapshotReceived
+    | SnapshotInstalled | SnapshotTransferEnded | Announced | DeliveredBytes | AskClient
+    | ClientAnswered
 )  # fmt: skip

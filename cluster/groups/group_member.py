@@ -20,7 +20,7 @@ from leveret.cluster.groups.catch_up_reads import CatchUpReads, ReadsHost
 from leveret.cluster.groups.current_answers import CurrentAnswers
 from leveret.cluster.groups.group_frames import (
     Answered,
-    Attach,
+    AttachClient,
     ClientCommands,
     DeliveredBytes,
     GroupItem,
@@ -52,7 +52,7 @@ from leveret.cluster.raft.outputs import (
     LeaderTransferEnded,
     MemberLost,
     NoLongerMember,
-    Output,
+    RaftOutput,
     ReadEntries,
     ResetLog,
     SaveTerm,
@@ -196,7 +196,7 @@ class GroupMember:
         self._apply()
         return self._writes if self._writes > before else 0
 
-    def _carry_out(self, output: Output) -> None:
+    def _carry_out(self, output: RaftOutput) -> None:
         if isinstance(output, Send):
             self._host.send_raft(self.me, output.to, output.message)
         elif isinstance(output, Append):
@@ -228,7 +228,7 @@ class GroupMember:
         else:
             self._carry_out_seldom(output)
 
-    def _carry_out_seldom(self, output: Output) -> None:
+    def _carry_out_seldom(self, output: RaftOutput) -> None:
         if isinstance(output, LeaderChanged):
             self.stop_serving()
             self._host.members_changed(self)
@@ -506,7 +506,7 @@ class GroupMember:
 
     def take(self, node: str, item: GroupItem) -> None:
         """Take an item of a client from its node. Raises ValueError."""
-        if isinstance(item, Attach):
+        if isinstance(item, AttachClient):
             if self._is_serving:
                 effects = self.machine.attach(item.sender, item.seen, item.received)
                 self.sessions.begin(GroupSession(node, item.session, item.sender), effects)

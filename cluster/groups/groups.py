@@ -32,7 +32,7 @@ from leveret.cluster.groups.group_frames import (
     Announced,
     Answered,
     AskClient,
-    Attach,
+    AttachClient,
     ClientAnswered,
     ClientCommands,
     Damaged,
@@ -446,7 +446,7 @@ class Groups:
                 )  # fmt: skip
 
     def _take(self, node: str, item: GroupItem) -> None:
-        if isinstance(item, Find | Attach | ClientCommands | GroupQuestion | DeliveredBytes):
+        if isinstance(item, Find | AttachClient | ClientCommands | GroupQuestion | DeliveredBytes):
             self._take_for_member(node, item)
         elif isinstance(item, Leads | LeadsNoMore | Told | Answered):
             use = self._uses.get(item.group)

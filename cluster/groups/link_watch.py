@@ -32,7 +32,7 @@ class WatchHost(Protocol):
         """Send an empty frame."""
 
 
-class _Watched:
+class _WatchedLink:
     """One link, with counts of frames received and sent since the last check."""
 
     __slots__ = ("is_silent", "peer", "received", "sent", "silent_checks")
@@ -50,7 +50,7 @@ class LinkWatch:
         self.checks = 0
         self._host = host
         self._clock = clock
-        self._links: dict[str, _Watched] = {}
+        self._links: dict[str, _WatchedLink] = {}
         self._timer: Timer | None = None
 
     @property
@@ -60,7 +60,7 @@ class LinkWatch:
 
     def link_up(self, peer: Peer) -> None:
         """A link is up."""
-        self._links[peer.name] = _Watched(peer)
+        self._links[peer.name] = _WatchedLink(peer)
         if self._timer is None:
             self._timer = self._clock.call_later_ms(CHECK_MS, self._check)
 

@@ -16,11 +16,11 @@ from leveret.cluster.groups.group_frames import (
     Body,
     GroupFrameError,
     GroupItem,
-    Offer,
+    OfferSnapshot,
     SnapshotInstalled,
+    SnapshotReceived,
     SnapshotTransferEnded,
     StatePiece,
-    Taken,
     Want,
 )
 from leveret.cluster.groups.group_machine import GroupMachine, MachineKind
@@ -62,7 +62,9 @@ class _Receiving:
     stored: the member's part of the log.
     """
 
-    def __init__(self, node: str, member: GroupMember, stored: GroupState, offer: Offer) -> None:
+    def __init__(
+        self, node: str, member: GroupMember, stored: GroupState, offer: OfferSnapshot
+    ) -> None:
         self.node = node
         self.member = member
         self.stored = stored
@@ -90,7 +92,7 @@ class SnapshotReceiving:
 
     def take(self, node: str, item: GroupItem) -> None:
         """Take an item about a snapshot."""
-        if isinstance(item, Offer):
+        if isinstance(item, OfferSnapshot):
             self._offered(node, item)
             return
         one = self._by_group.get(item.group)
@@ -124,7 +126,7 @@ class SnapshotReceiving:
         one.octets += octets_of(item)
         self._acknowledge(one)
 
-    def _offered(self, node: str, offer: Offer) -> None:
+    def _offered(self, node: str, offer: OfferSnapshot) -> None:
         member = self._host.member_named(offer.group, offer.to)
         is_unreadable = self._unreadable.get(offer.group) == SnapshotName(offer.index, offer.term)
         if member is None or is_unreadable or offer.group in self._installing:
@@ -145,7 +147,9 @@ class SnapshotReceiving:
         one.waits_for_sync = False
         if self._by_group.get(one.offer.group) is one:
             one.acknowledged = octets
-            self._host.send_item(one.node, Taken(one.offer.group, one.offer.transfer, octets))
+            self._host.send_item(
+                one.node, SnapshotReceived(one.offer.group, one.offer.transfer, octets)
+            )
             self._acknowledge(one)
 
     async def _install(self, one: _Receiving) -> None:

@@ -1,10 +1,10 @@
 """Sends snapshots to members that lack entries which the leader has discarded.
 
     leader                      member
-    Offer                 ->
+    OfferSnapshot         ->
                           <-    Want: it has committed entries through an index
     StatePiece, Body ...  ->
-                          <-    Taken: how many bytes are on disk
+                          <-    SnapshotReceived: how many bytes are on disk
     AllSent               ->
                           <-    SnapshotInstalled
 
@@ -24,11 +24,11 @@ from leveret.cluster.groups.group_frames import (
     AllSent,
     Body,
     GroupItem,
-    Offer,
+    OfferSnapshot,
     SnapshotInstalled,
+    SnapshotReceived,
     SnapshotTransferEnded,
     StatePiece,
-    Taken,
     Want,
 )
 from leveret.cluster.groups.group_member import GroupMember
@@ -139,7 +139,7 @@ class SnapshotSending:
         if isinstance(item, Want):
             one.pieces = self._pieces(one, item.after)
             self._go_on(one)
-        elif isinstance(item, Taken):
+        elif isinstance(item, SnapshotReceived):
             one.taken = item.octets
             self._go_on(one)
         elif isinstance(item, SnapshotInstalled):
@@ -179,7 +179,7 @@ class SnapshotSending:
             self._take_out_pin(one)
             return
         one.index = name.index
-        offer = Offer(
+        offer = OfferSnapshot(
             group, one.number, one.to, name.index, name.term, configuration, len(one.state)
         )
         self._host.send_item(one.node, offer)

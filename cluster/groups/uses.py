@@ -10,7 +10,7 @@ from typing import Protocol
 
 from leveret.cluster.groups.group_frames import (
     Answered,
-    Attach,
+    AttachClient,
     ClientCommands,
     DeliveredBytes,
     Find,
@@ -55,7 +55,7 @@ class GroupUse:
 
     def attach(self, session: int, sender: int, seen: int, received: Mapping[int, int]) -> None:
         """Start a session with the leader."""
-        self._send(Attach(self.group, session, sender, seen, dict(received)))
+        self._send(AttachClient(self.group, session, sender, seen, dict(received)))
 
     def send(self, session: int, commands: list[bytes]) -> None:
         """Send commands to the leader, which proposes them in this order."""

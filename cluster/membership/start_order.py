@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from leveret.cluster.metadata.messages import RUNNING, STARTING, Status
+from leveret.cluster.metadata.messages import RUNNING, STARTING, AnnounceStatus
 
 
 class MayStart(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class StartOrder:
 
     def __init__(
         self,
-        own: Status,
+        own: AnnounceStatus,
         companions: frozenset[str],
         *,
         is_forced: bool = False,
@@ -78,7 +78,7 @@ class StartOrder:
         self._wait_ms = wait_ms
         self._awaited = tuple(sorted(companions - {own.member.name}))
 
-    def decide(self, statuses: Iterable[Status]) -> Decision:
+    def decide(self, statuses: Iterable[AnnounceStatus]) -> Decision:
         """The node's next action, given the statuses of its linked nodes."""
         heard = {status.member.name: status for status in statuses}
         running = sorted(name for name, one in heard.items() if one.phase == RUNNING)
@@ -117,7 +117,7 @@ class StartOrder:
         others = sorted(together - {own.member.name})
         return MayStart(() if self._is_majority is None else tuple(others))
 
-    def _all_awaited(self, waiting: Mapping[str, Status]) -> set[str]:
+    def _all_awaited(self, waiting: Mapping[str, AnnounceStatus]) -> set[str]:
         """The companions, and the nodes that RAM nodes among them ran with last."""
         awaited = set(self._awaited)
         unseen = list(awaited)
@@ -150,7 +150,7 @@ class StartOrder:
         return True, f"{line}, {self._waits_left} retries left"
 
 
-def _is_bound(status: Status, heard: Mapping[str, Status]) -> bool:
+def _is_bound(status: AnnounceStatus, heard: Mapping[str, AnnounceStatus]) -> bool:
     """Whether a node waits for the nodes from which it has to take everything.
 
     It does not if all of them wait as well and have nothing to start from, because they are RAM
@@ -166,7 +166,7 @@ def _is_bound(status: Status, heard: Mapping[str, Status]) -> bool:
     return not all(map(has_nothing, status.takes_from))
 
 
-def _knowledge(status: Status) -> tuple[object, ...]:
+def _knowledge(status: AnnounceStatus) -> tuple[object, ...]:
     """Orders nodes by their knowledge of the cluster's history."""
     names = [member.name for member in status.members]
     name = status.member.name

@@ -97,7 +97,7 @@ class MetadataMessage(msgspec.Struct, frozen=True, tag=True, tag_field="message"
     """A message from one node to another."""
 
 
-class Status(MetadataMessage, frozen=True):
+class AnnounceStatus(MetadataMessage, frozen=True, tag="Status"):
     """The status of a node; sent to every linked node at first contact and after each change.
 
     view: the last installed one, perhaps before a restart. members: the view's members. is_fenced:
@@ -158,7 +158,7 @@ class Refuse(MetadataMessage, frozen=True):
     is_outdated: bool = False
 
 
-class Cancel(MetadataMessage, frozen=True):
+class WithdrawProposal(MetadataMessage, frozen=True, tag="Cancel"):
     """A proposal is withdrawn by its proposer."""
 
     view: ViewId
@@ -184,7 +184,7 @@ class Obsolete(MetadataMessage, frozen=True):
     view: ViewId
 
 
-class Submit(MetadataMessage, frozen=True):
+class SubmitOperation(MetadataMessage, frozen=True, tag="Submit"):
     """A submission, to the coordinator of the view."""
 
     view: ViewId
@@ -192,7 +192,7 @@ class Submit(MetadataMessage, frozen=True):
     payload: bytes
 
 
-class Append(MetadataMessage, frozen=True):
+class AppendEntry(MetadataMessage, frozen=True, tag="Append"):
     """The next entry of the log, from the coordinator."""
 
     entry: LogEntry
@@ -231,16 +231,16 @@ class Partitioned(MetadataMessage, frozen=True):
 
 
 AnyMessage: TypeAlias = (
-    Status
+    AnnounceStatus
     | Ask
     | Propose
     | Accept
     | Refuse
-    | Cancel
+    | WithdrawProposal
     | Install
     | Obsolete
-    | Submit
-    | Append
+    | SubmitOperation
+    | AppendEntry
     | Written
     | Stable
     | Diverged

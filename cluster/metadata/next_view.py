@@ -19,8 +19,8 @@ from leveret.cluster.metadata.messages import (
     LEFT,
     RUNNING,
     STARTING,
+    AnnounceStatus,
     MetadataPosition,
-    Status,
     View,
     ViewId,
     ViewMember,
@@ -33,7 +33,7 @@ class Linked:
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
-        self.status: Status | None = None
+        self.status: AnnounceStatus | None = None
 
     def is_still_in(self, view: View) -> bool:
         """Whether this node knows of no later view that it is in."""
@@ -106,7 +106,7 @@ class NextView:
                 self._take(self._joining(status))
         return tuple(self._chosen)
 
-    def _joining(self, status: Status) -> tuple[ViewMember, ...]:
+    def _joining(self, status: AnnounceStatus) -> tuple[ViewMember, ...]:
         """The nodes that join together with this one: itself, its whole view, or none."""
         if status.phase == STARTING:
             here = {member.name for member in self._chosen}
@@ -120,7 +120,7 @@ class NextView:
             return ()
         return status.members if self._is_whole(status) else ()
 
-    def _is_whole(self, status: Status) -> bool:
+    def _is_whole(self, status: AnnounceStatus) -> bool:
         """Whether all members of another view report to be in it."""
         for member in status.members:
             linked = self._peers.get(member.name)
@@ -130,7 +130,7 @@ class NextView:
                 return False
         return True
 
-    def _goes_first(self, status: Status) -> bool:
+    def _goes_first(self, status: AnnounceStatus) -> bool:
         """Whether this node's view takes the other one in, rather than the reverse."""
         if status.position != self._log.position or self._log.went_through(status.view):
             return True
@@ -158,7 +158,7 @@ class NextView:
         return () if status is None else status.links
 
 
-def is_behind(status: Status, log: OrderedLog, peers: Peers) -> bool:
+def is_behind(status: AnnounceStatus, log: OrderedLog, peers: Peers) -> bool:
     """Whether everything that was answered in the node's view is in this log.
 
     A status is as old as the last change of the node's view or links. So the node counts as behind

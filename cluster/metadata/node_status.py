@@ -6,7 +6,7 @@ member of the view is *linked* if the link is with the run that joined (`linked_
 
 from leveret.cluster.metadata.companions import Companions
 from leveret.cluster.metadata.fence import Fence
-from leveret.cluster.metadata.messages import STARTING, AnyMessage, Status, View, ViewMember
+from leveret.cluster.metadata.messages import STARTING, AnnounceStatus, AnyMessage, View, ViewMember
 from leveret.cluster.metadata.next_view import Linked
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.outbox import Outbox
@@ -61,9 +61,9 @@ class NodeStatus:
         if name in self.peers:
             self._out.send(name, message)
 
-    def message(self, asked: int = 0) -> Status:
+    def message(self, asked: int = 0) -> AnnounceStatus:
         """The status of this node. asked: the number of the request that it answers."""
-        return Status(
+        return AnnounceStatus(
             view=self.view.id,
             members=self.view.members,
             member=self.me,

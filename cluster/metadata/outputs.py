@@ -34,7 +34,7 @@ class SendMessage(msgspec.Struct, frozen=True):
     message: AnyMessage
 
 
-class SendSnapshot(msgspec.Struct, frozen=True):
+class SendInstall(msgspec.Struct, frozen=True):
     """Complete the message with the state after all outputs before this one, and send it."""
 
     to: str
@@ -135,7 +135,7 @@ class Pause(msgspec.Struct, frozen=True):
 
 Output: TypeAlias = (
     SendMessage
-    | SendSnapshot
+    | SendInstall
     | Apply
     | ViewInstalled
     | WriteCompanions

@@ -11,7 +11,6 @@ from leveret.cluster.metadata.agreement import Agreement
 from leveret.cluster.metadata.companions import Companions
 from leveret.cluster.metadata.messages import (
     Accept,
-    Cancel,
     Install,
     Obsolete,
     Propose,
@@ -19,11 +18,12 @@ from leveret.cluster.metadata.messages import (
     View,
     ViewId,
     ViewMember,
+    WithdrawProposal,
 )
 from leveret.cluster.metadata.node_status import NodeStatus
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.outbox import Outbox
-from leveret.cluster.metadata.outputs import SendSnapshot
+from leveret.cluster.metadata.outputs import SendInstall
 from leveret.cluster.metadata.promises import Promises
 from leveret.cluster.metadata.proposal import Proposal
 
@@ -89,7 +89,7 @@ class Proposer:
             return
         proposal, self._proposal = self._proposal, None
         for name in proposal.view.names[1:]:
-            self._status.send(name, Cancel(proposal.view.id))
+            self._status.send(name, WithdrawProposal(proposal.view.id))
 
     def unlinked(self, name: str) -> None:
         """Note that the link with a node is lost: it cannot agree."""
@@ -140,6 +140,6 @@ class Proposer:
             entries = proposal.lacks(name)
             install = Install(proposal.view, self._log.starts, base, entries or ())
             if entries is None:
-                self._out.add(SendSnapshot(name, install))
+                self._out.add(SendInstall(name, install))
             else:
                 status.send(name, install)

@@ -52,8 +52,8 @@ from leveret.cluster.metadata.inputs import Inputs
 from leveret.cluster.metadata.log_listener import LogListener
 from leveret.cluster.metadata.member_records import removed_members
 from leveret.cluster.metadata.messages import (
+    AnnounceStatus,
     AnyMessage,
-    Status,
     View,
     decode,
     encode,
@@ -74,8 +74,8 @@ from leveret.cluster.metadata.outputs import (
     PartitionedFrom,
     Pause,
     Restart,
+    SendInstall,
     SendMessage,
-    SendSnapshot,
     ViewInstalled,
     WriteCompanions,
     WritePromise,
@@ -121,7 +121,7 @@ class ReplicatedDeclarations:
         self._local = local
         self._replication: MetadataReplication | None = None
         self._peers: dict[str, Peer] = {}
-        self._early: dict[str, Status] = {}
+        self._early: dict[str, AnnounceStatus] = {}
         self._submitted = SubmittedHere()
         self._stability = Stability()
         self._performing = Performing(writer, events, turns, listener.members_changed)
@@ -268,7 +268,7 @@ class ReplicatedDeclarations:
             self._add(lambda: self._receive(peer.name, message))
 
     def _receive(self, name: str, message: AnyMessage) -> None:
-        if self._replication is None and isinstance(message, Status):
+        if self._replication is None and isinstance(message, AnnounceStatus):
             # A status is not sent again before it changes.
             self._early[name] = message
         self._give(lambda replication: replication.received(name, message))
@@ -307,7 +307,7 @@ class ReplicatedDeclarations:
         match output:
             case SendMessage():
                 yield from self._sending(output.to, output.message)
-            case SendSnapshot():
+            case SendInstall():
                 snapshot = yield from encoding_all(contents(self._registry))
                 message = replace(output.install, snapshot=snapshot)
                 yield from self._sending(output.to, message)

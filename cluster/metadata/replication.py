@@ -41,10 +41,10 @@ from leveret.cluster.metadata.messages import (
     NO_VIEW,
     STARTING,
     Accept,
+    AnnounceStatus,
     AnyMessage,
-    Append,
+    AppendEntry,
     Ask,
-    Cancel,
     Diverged,
     Install,
     LogEntry,
@@ -53,12 +53,12 @@ from leveret.cluster.metadata.messages import (
     Propose,
     Refuse,
     Stable,
-    Status,
     SubmissionId,
-    Submit,
+    SubmitOperation,
     View,
     ViewId,
     ViewMember,
+    WithdrawProposal,
     Written,
 )
 from leveret.cluster.metadata.ordered_log import OrderedLog
@@ -171,7 +171,7 @@ class MetadataReplication:
         return self.stable >= self.log.last
 
     @property
-    def heard(self) -> list[Status]:
+    def heard(self) -> list[AnnounceStatus]:
         """The statuses received from linked nodes."""
         statuses = (linked.status for linked in self.views.peers.values())
         return [status for status in statuses if status is not None]
@@ -292,7 +292,7 @@ class MetadataReplication:
             if self.ordering is not None:
                 self.ordering.add(*taken)
             else:
-                self._send(views.view.names[0], Submit(views.view.id, *taken))
+                self._send(views.view.names[0], SubmitOperation(views.view.id, *taken))
         if self.ordering is not None and views.may_order:
             self._order(self.ordering)
 
@@ -301,7 +301,7 @@ class MetadataReplication:
         entry = ordering.take_checked()
         if entry is not None:
             self._append(entry)
-            self._send_to_members(Append(entry))
+            self._send_to_members(AppendEntry(entry))
         taken = ordering.take_next()
         if taken is not None:
             self._out.add(CheckSubmission(self.views.view.id, *taken))
@@ -333,10 +333,10 @@ class MetadataReplication:
 
     def _handle(self, sender: str, message: AnyMessage) -> None:
         views = self.views
-        if not isinstance(message, Append | Submit | Written | Stable):
+        if not isinstance(message, AppendEntry | SubmitOperation | Written | Stable):
             views.unsettle()
         match message:
-            case Status():
+            case AnnounceStatus():
                 views.handle_status(sender, message)
             case Ask():
                 views.handle_ask(sender, message)
@@ -346,7 +346,7 @@ class MetadataReplication:
                 views.handle_accept(sender, message)
             case Refuse():
                 views.handle_refuse(sender, message)
-            case Cancel():
+            case WithdrawProposal():
                 views.handle_cancel(message)
             case Install():
                 views.handle_install(message)
@@ -354,17 +354,19 @@ class MetadataReplication:
                 views.handle_obsolete(message)
             case Diverged():
                 views.handle_diverged(sender, message)
-            case Append() if message.entry.view == views.view.id:
+            case AppendEntry() if message.entry.view == views.view.id:
                 if views.takes_entries:
                     self._append(message.entry)
-            case Submit() | Written() | Stable() | Partitioned() if message.view == views.view.id:
+            case SubmitOperation() | Written() | Stable() | Partitioned() if (
+                message.view == views.view.id
+            ):
                 self._handle_in_view(sender, message)
 
     def _handle_in_view(
-        self, sender: str, message: Submit | Written | Stable | Partitioned
+        self, sender: str, message: SubmitOperation | Written | Stable | Partitioned
     ) -> None:
         match message:
-            case Submit() if self.ordering is not None:
+            case SubmitOperation() if self.ordering is not None:
                 self.ordering.add(message.submission, message.payload)
             case Written() if self.ordering is not None:
                 self._applied(sender, message.index)

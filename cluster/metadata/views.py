@@ -28,17 +28,17 @@ from leveret.cluster.metadata.messages import (
     RUNNING,
     STARTING,
     Accept,
+    AnnounceStatus,
     Ask,
-    Cancel,
     Diverged,
     Install,
     Obsolete,
     Propose,
     Refuse,
-    Status,
     View,
     ViewId,
     ViewMember,
+    WithdrawProposal,
 )
 from leveret.cluster.metadata.next_view import Linked, NextView
 from leveret.cluster.metadata.node_status import NodeStatus
@@ -103,7 +103,7 @@ class Views:
         """The linked nodes by name."""
         return self._status.peers
 
-    def status(self) -> Status:
+    def status(self) -> AnnounceStatus:
         """The status of this node."""
         return self._status.message()
 
@@ -289,7 +289,7 @@ class Views:
         """A node asks for the status of this one."""
         self._status.send(sender, self._status.message(ask.number))
 
-    def handle_status(self, sender: str, status: Status) -> None:
+    def handle_status(self, sender: str, status: AnnounceStatus) -> None:
         """A node sends its status."""
         self.peers[sender].status = status
         if status.asked and status.view == self.view.id and status.phase == RUNNING:
@@ -329,7 +329,7 @@ class Views:
         self._proposer.withdraw()
         self._agreement.agree(sender, propose)
 
-    def handle_cancel(self, cancel: Cancel) -> None:
+    def handle_cancel(self, cancel: WithdrawProposal) -> None:
         """A proposal is withdrawn."""
         if self._agreement.is_to(cancel.view):
             self._release()

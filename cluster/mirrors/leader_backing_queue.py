@@ -37,7 +37,7 @@ from leveret.cluster.mirrors.decisions import (
 )
 from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.remote_queues.message_runs import RunWriter
-from leveret.storage.contract.backing_queue import BackingQueue, Cursor, Head, Purged, Waiter
+from leveret.storage.contract.backing_queue import BackingQueue, Cursor, FirstReady, Purged, Waiter
 from leveret.storage.contract.queue_status import StorageCounts
 from leveret.storage.messages.message import Entry, Message
 from leveret.storage.messages.message_run import MessageRun
@@ -243,7 +243,7 @@ class LeaderBackingQueue(BackingQueue):
         """The first ready entry, without taking it; None if there is none."""
         return self.inner.peek()
 
-    def heads(self) -> list[Head]:
+    def heads(self) -> list[FirstReady]:
         """The first ready entry of each priority that has any, the highest first."""
         return self.inner.heads()
 

@@ -31,8 +31,8 @@ from leveret.cluster.mirrors.planning import (
     read_mirroring,
 )
 from leveret.cluster.mirrors.record_changes import (
-    Forget,
     MirroredQueueFacts,
+    NodeForgotten,
     Promote,
     Rename,
     decode_record,
@@ -159,7 +159,7 @@ class MirroredFactory(PlacedFactory):
         """A mirrored queue is deleted only if no other node has a copy."""
         if not queue.placement.record:
             return super().node_removed(vhost, queue, node, left)
-        change = encode(Forget(node, tuple(sorted(left))))
+        change = encode(NodeForgotten(node, tuple(sorted(left))))
         return ChangePlacement(vhost, queue.name, queue.placement.identity, change)
 
     # Members

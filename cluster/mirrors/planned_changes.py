@@ -39,24 +39,24 @@ from leveret.cluster.mirrors.planning import (
     DropMirror,
     EndMirroring,
     ForgetCopy,
-    HandOver,
     Mirroring,
     NodesInView,
     Step,
+    TransferLeadership,
     next_step,
     returns,
     vanished,
 )
 from leveret.cluster.mirrors.record_changes import (
-    Begin,
+    AwaitedNodeReturned,
     Change,
     Drop,
     DropCopy,
-    End,
-    Forget,
     InRing,
+    MirroringBegan,
+    MirroringEnded,
+    NodeForgotten,
     Promote,
-    Return,
     Vanish,
     decode_record,
     encode,
@@ -171,7 +171,7 @@ class PlannedChanges(Actor):
         if record.leader is None:
             answer.refuse(precondition_failed("it waits for a node that has its messages"))
             return
-        change = encode(End(record.leader))
+        change = encode(MirroringEnded(record.leader))
         self._submit(
             ChangePlacement(vhost, queue.name, queue.placement.identity, change), answer=answer
         )
@@ -275,8 +275,8 @@ class PlannedChanges(Actor):
     def _own_return(self, record: MirrorRecord) -> Change:
         """The queue waits for this node. Without messages it has to wait for another one."""
         if self._has_copy(record.group.identity):
-            return Return(self._new_member(self._node, record))
-        return Forget(self._node, tuple(sorted(self._view.nodes.running)))
+            return AwaitedNodeReturned(self._new_member(self._node, record))
+        return NodeForgotten(self._node, tuple(sorted(self._view.nodes.running)))
 
     def _new_member(self, node: str, record: MirrorRecord | None) -> Member:
         """The next member of a node in the ring of a record."""
@@ -292,7 +292,7 @@ class PlannedChanges(Actor):
 
     def _change_of(self, step: Step, record: MirrorRecord | None) -> Change | None:
         if isinstance(step, BeginMirroring):
-            return Begin(self._new_member(self._node, None), 1 + secrets.randbits(62))
+            return MirroringBegan(self._new_member(self._node, None), 1 + secrets.randbits(62))
         assert record is not None, "only what is mirrored is mirrored otherwise"
         assert record.leader is not None, "the leader asks"
         match step:
@@ -300,12 +300,12 @@ class PlannedChanges(Actor):
                 return InRing(Added(self._new_member(step.node, record), record.leader))
             case DropMirror():
                 return Drop(step.member, record.leader)
-            case HandOver():
+            case TransferLeadership():
                 return Promote(step.member, record.leader)
             case ForgetCopy():
                 return DropCopy(step.node, record.leader)
             case EndMirroring():
-                return End(record.leader)
+                return MirroringEnded(record.leader)
 
 
 def _replaces_copy(change: Change, record: MirrorRecord | None) -> bool:

@@ -173,7 +173,7 @@ class DropMirror(NamedTuple):
     member: Member
 
 
-class HandOver(NamedTuple):
+class TransferLeadership(NamedTuple):
     """Have a synchronised mirror lead."""
 
     member: Member
@@ -189,7 +189,9 @@ class EndMirroring(NamedTuple):
     """Remove the record."""
 
 
-Step: TypeAlias = BeginMirroring | AddMirror | DropMirror | HandOver | ForgetCopy | EndMirroring
+Step: TypeAlias = (
+    BeginMirroring | AddMirror | DropMirror | TransferLeadership | ForgetCopy | EndMirroring
+)
 
 
 def next_step(
@@ -230,7 +232,7 @@ def _next_of_mirrored(
         if node not in (wanted.leader, *wanted.mirrors):
             return DropMirror(one.id)
     if wanted.leader != leader:
-        return HandOver(mirrors[wanted.leader].id)
+        return TransferLeadership(mirrors[wanted.leader].id)
     for copy in record.has_copy:
         # A node that is under maintenance, or stops, may get its mirror again afterwards.
         if copy.node in nodes.available and copy.node not in wanted.mirrors:

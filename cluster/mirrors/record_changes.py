@@ -3,13 +3,13 @@
 A change is declared with `ChangePlacement`. The node that orders declarations applies it to the
 record, with the policies, of that moment (`complete`). The permitted requesters of each change:
 
-    Begin                       the node of the queue
-    Synchronised, Drop, DropCopy, Promote, End    the leader's node
+    MirroringBegan              the node of the queue
+    Synchronised, Drop, DropCopy, Promote, MirroringEnded    the leader's node
     Promote                     any node that rebalances the leaders
     InRing                      a member of the ring, for its state machine, or for itself
     Vanish                      the coordinator of the view
-    Return                      the node that the queue waits for
-    Forget, Rename              any node that changes the nodes of the cluster
+    AwaitedNodeReturned         the node that the queue waits for
+    NodeForgotten, Rename       any node that changes the nodes of the cluster
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.rpc.refused import Refused
 
 
-class Begin(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class MirroringBegan(msgspec.Struct, frozen=True, array_like=True, tag="Begin"):
     """The queue is mirrored from now on. leader: on its node. identity: the ring's, at random."""
 
     leader: Member
@@ -73,13 +73,13 @@ class Promote(msgspec.Struct, frozen=True, array_like=True, tag=True):
     leader: Member
 
 
-class Return(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class AwaitedNodeReturned(msgspec.Struct, frozen=True, array_like=True, tag="Return"):
     """The awaited node is back, with a new member that has the messages on its disk."""
 
     member: Member
 
 
-class Forget(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class NodeForgotten(msgspec.Struct, frozen=True, array_like=True, tag="Forget"):
     """A node is removed from the cluster. running: the nodes that run."""
 
     node: str
@@ -93,24 +93,24 @@ class Rename(msgspec.Struct, frozen=True, array_like=True, tag=True):
     new: str
 
 
-class End(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class MirroringEnded(msgspec.Struct, frozen=True, array_like=True, tag="End"):
     """The queue is no longer mirrored: it lives on its leader's node alone."""
 
     leader: Member
 
 
 Change: TypeAlias = (
-    Begin
+    MirroringBegan
     | InRing
     | Vanish
     | Synchronised
     | Drop
     | DropCopy
     | Promote
-    | Return
-    | Forget
+    | AwaitedNodeReturned
+    | NodeForgotten
     | Rename
-    | End
+    | MirroringEnded
 )
 
 _encoder = msgspec.msgpack.Encoder()
@@ -166,7 +166,7 @@ def complete(record: bytes, change: bytes, queue: MirroredQueueFacts) -> ChangeO
     before, asked = decode_record(record), _changes.decode(change)
     if before is None:
         return _first(asked, queue)
-    if isinstance(asked, End):
+    if isinstance(asked, MirroringEnded):
         return _ended(before, asked, queue)
     after = _changed(before, asked, queue)
     if after is None or (after.leader is None and not queue.is_durable):
@@ -180,9 +180,9 @@ def complete(record: bytes, change: bytes, queue: MirroredQueueFacts) -> ChangeO
 
 def _first(asked: Change, queue: MirroredQueueFacts) -> ChangeOutcome:
     """The outcome of a change of a queue that is not mirrored."""
-    if isinstance(asked, End | Forget | Rename):
+    if isinstance(asked, MirroringEnded | NodeForgotten | Rename):
         return ChangeOutcome(b"", queue.node)
-    if not isinstance(asked, Begin):
+    if not isinstance(asked, MirroringBegan):
         raise Refused(f"{queue.title} is not mirrored")
     if not queue.may_be_mirrored:
         raise Refused(f"{queue.title} cannot be mirrored: only classic, shared queues can")
@@ -192,7 +192,7 @@ def _first(asked: Change, queue: MirroredQueueFacts) -> ChangeOutcome:
     return ChangeOutcome(encode(record), record.home)
 
 
-def _ended(before: MirrorRecord, asked: End, queue: MirroredQueueFacts) -> ChangeOutcome:
+def _ended(before: MirrorRecord, asked: MirroringEnded, queue: MirroredQueueFacts) -> ChangeOutcome:
     if before.leader is None:
         raise Refused(f"{queue.title} waits for node {before.awaited}, so its mirrors are kept")
     records.require_leader(before, asked.leader)
@@ -205,7 +205,7 @@ def _changed(before: MirrorRecord, asked: Change, queue: MirroredQueueFacts) -> 
         # It was planned with the record of this leader, and may be wrong under another one.
         records.require_leader(before, asked.leader)
     match asked:
-        case Begin():
+        case MirroringBegan():
             if before.leader != asked.leader:
                 raise Refused(f"{queue.title} is mirrored already")
             return before
@@ -221,9 +221,9 @@ def _changed(before: MirrorRecord, asked: Change, queue: MirroredQueueFacts) -> 
             return records.dropped(before, asked.member)
         case Promote():
             return records.promoted(before, asked.member)
-        case Return():
+        case AwaitedNodeReturned():
             return records.returned(before, asked.member)
-        case Forget():
+        case NodeForgotten():
             return records.forgotten(before, asked.node, asked.running)
         case Rename():
             return records.renamed(before, {asked.old: asked.new})

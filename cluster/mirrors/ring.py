@@ -15,13 +15,13 @@ from leveret.broker.runtime.turns import Flushable
 from leveret.cluster.gm.group import Change, Group, Member
 from leveret.cluster.gm.outputs import (
     PAUSE_MS,
-    Confirmed,
-    Deliver,
+    BroadcastsConfirmed,
+    DeliverBroadcasts,
     Expelled,
     Joined,
     MembersChanged,
     Output,
-    Send,
+    SendPieces,
     StartPause,
     SubmitChange,
 )
@@ -129,11 +129,11 @@ class Ring(Flushable):
         user = self._user
         for output in outputs:
             match output:
-                case Send():
+                case SendPieces():
                     self._node.send(output.to.node, output.pieces)
-                case Deliver():
+                case DeliverBroadcasts():
                     user.delivered(output.sender, output.payloads)
-                case Confirmed():
+                case BroadcastsConfirmed():
                     user.confirmed(output.through)
                 case SubmitChange():
                     user.submit(output.change)

@@ -1,14 +1,14 @@
 """One connection for each MQTT client identifier in all nodes of a cluster.
 
-A node tells the others of each client that connects (`Taken`). They end an older connection with
-its identifier, and answer with `Ended`; then the client's session continues. When a link comes up,
-each node tells the other all its clients (`Clients`), so after a partition the newer connections
-stay.
+A node tells the others of each client that connects (`ClientTaken`). They end an older connection
+with its identifier, and answer with `Ended`; then the client's session continues. When a link comes
+up, each node sends the other all its clients (`ClientList`), so after a partition the newer
+connections stay.
 
 Promise: of connections with one identifier on nodes that are linked, all but the newest end. Not
-promised: that there is only one while a link is down, or while `Taken` is on the way. No majority
-is needed: a node that is alone serves its clients. (RabbitMQ's register of client ids was a Raft
-group; without a majority its clients could not connect, #221.)
+promised: that there is only one while a link is down, or while `ClientTaken` is on the way. No
+majority is needed: a node that is alone serves its clients. (RabbitMQ's register of client ids was
+a Raft group; without a majority its clients could not connect, #221.)
 
 A node that does not answer within ANSWER_MS_MAX is not waited for.
 
@@ -24,6 +24,7 @@ from typing import Final
 
 import msgspec
 
+from leveret.broker.amqp.field_table import bytes_of, text_of
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.pending import Answer, given
@@ -40,7 +41,7 @@ CLIENTS_MAX: Final = 500
 logger = logging.getLogger("leveret.cluster")
 
 
-class Taken(msgspec.Struct, frozen=True, array_like=True, tag=1):
+class ClientTaken(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """A client has connected to the sender. number: for the answer. Names may not be UTF-8."""
 
     number: int
@@ -51,22 +52,22 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class Ended(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """The answer to a `Taken`."""
+    """The answer to a `ClientTaken`."""
 
     number: int
 
 
-class Clients(msgspec.Struct, frozen=True, array_like=True, tag=3):
+class ClientList(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """Some of the clients of the sender: virtual host, identifier and time of each."""
 
     clients: list[tuple[bytes, bytes, int]]
 
 
-Frame = Taken | Ended | Clients
+Frame = ClientTaken | Ended | ClientList
 _DECODER: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 
 
-class Asked:
+class AwaitedAnswers:
     """The nodes that were told of a client and have not answered."""
 
     def __init__(self, nodes: set[Peer], answer: Answer[None]) -> None:
@@ -76,7 +77,7 @@ class Asked:
 
 
 class ClientsElsewhere:
-    """A `Service`, and the `OtherNodes` of this node's client identifiers."""
+    """A `Service`, and the `ClientsOfOtherNodes` of this node's client identifiers."""
 
     def __init__(
         self, links: ServiceRegistry, clients: ClientIds, clock: Clock, turns: Turns
@@ -85,7 +86,7 @@ class ClientsElsewhere:
         self._clock = clock
         self._turns = turns
         self._peers: set[Peer] = set()
-        self._asked: dict[int, Asked] = {}
+        self._asked: dict[int, AwaitedAnswers] = {}
         self._last_number = 0
         clients.others = self
         links.register(CLIENT_IDS_SERVICE, self)
@@ -97,10 +98,10 @@ class ClientsElsewhere:
         answer: Answer[None] = Answer()
         self._last_number += 1
         number = self._last_number
-        asked = self._asked[number] = Asked(set(self._peers), answer)
+        asked = self._asked[number] = AwaitedAnswers(set(self._peers), answer)
         timer = self._clock.call_later_ms(ANSWER_MS_MAX, partial(self._give_up, number))
         asked.cancel = timer.cancel
-        frame = Taken(number, _pack(vhost), _pack(client_id), time, is_clean)
+        frame = ClientTaken(number, bytes_of(vhost), bytes_of(client_id), time, is_clean)
         for peer in self._peers:
             _send(peer, frame)
         return answer
@@ -108,7 +109,10 @@ class ClientsElsewhere:
     def _give_up(self, number: int) -> None:
         asked = self._asked.pop(number)
         names = ", ".join(sorted(peer.name for peer in asked.nodes))
-        logger.warning("node %s did not say whether it has a client with the same id", names)
+        logger.warning(
+            "nodes %s did not answer within %d ms whether they have an MQTT client with the same "
+            "client id; continuing without them", names, ANSWER_MS_MAX,
+        )  # fmt: skip
         asked.answer.give(None)
 
     def _answered(self, number: int, peer: Peer) -> None:
@@ -136,12 +140,12 @@ class ClientsElsewhere:
         clients = iter(self._clients)
         while peer in self._peers:
             part = [
-                (_pack(vhost), _pack(client_id), time)
+                (bytes_of(vhost), bytes_of(client_id), time)
                 for vhost, client_id, time in islice(clients, CLIENTS_MAX)
             ]
             if not part:
                 return
-            _send(peer, Clients(part))
+            _send(peer, ClientList(part))
             yield CLIENT_WORK * len(part)
 
     def peer_down(self, peer: Peer, reason: str) -> None:
@@ -154,19 +158,19 @@ class ClientsElsewhere:
         """Take a frame. Raises ValueError if it is not valid."""
         frame = _DECODER.decode(payload)
         match frame:
-            case Taken():
+            case ClientTaken():
                 since = Since(frame.time, peer.name)
                 self._clients.taken_elsewhere(
-                    _unpack(frame.vhost), _unpack(frame.client_id), since, frame.is_clean
+                    text_of(frame.vhost), text_of(frame.client_id), since, frame.is_clean
                 )
                 _send(peer, Ended(frame.number))
             case Ended():
                 self._answered(frame.number, peer)
-            case Clients():
+            case ClientList():
                 for vhost, client_id, time in frame.clients:
                     since = Since(time, peer.name)
                     self._clients.taken_elsewhere(
-                        _unpack(vhost), _unpack(client_id), since, is_clean=False
+                        text_of(vhost), text_of(client_id), since, is_clean=False
                     )
 
     def drained(self, peer: Peer) -> None:
@@ -175,11 +179,3 @@ class ClientsElsewhere:
 
 def _send(peer: Peer, frame: Frame) -> None:
     peer.send(CLIENT_IDS_SERVICE, msgspec.msgpack.encode(frame))
-
-
-def _pack(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
-
-
-def _unpack(name: bytes) -> str:
-    return name.decode("utf-8", "surrogateescape")

@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from leveret.broker.amqp.field_table import bytes_of
 from leveret.broker.events.events import Event, Events
 from leveret.broker.policies.limits import VhostAndUserLimits
 from leveret.broker.policies.open_counts import OpenCounts
@@ -73,17 +74,17 @@ class LimitedCounts:
 
     def connections_of_vhost(self, vhost: str) -> int:
         """Connections to a vhost that has a limit."""
-        name = _pack(vhost)
+        name = bytes_of(vhost)
         return sum(counts.vhosts.get(name, 0) for counts in self._peers.values())
 
     def connections_of_user(self, user: str) -> int:
         """Connections of a user with a limit."""
-        name = _pack(user)
+        name = bytes_of(user)
         return sum(counts.users.get(name, NONE)[0] for counts in self._peers.values())
 
     def channels_of_user(self, user: str) -> int:
         """Channels of a user with a limit."""
-        name = _pack(user)
+        name = bytes_of(user)
         return sum(counts.users.get(name, NONE)[1] for counts in self._peers.values())
 
     # Telling
@@ -136,8 +137,8 @@ class LimitedCounts:
             return NOTHING
         opened = self._node.open_counts
         return ChangedCounts(
-            {_pack(name): one for name, one in opened.own_of_vhosts(self._vhosts).items()},
-            {_pack(name): one for name, one in opened.own_of_users(self._users).items()},
+            {bytes_of(name): one for name, one in opened.own_of_vhosts(self._vhosts).items()},
+            {bytes_of(name): one for name, one in opened.own_of_users(self._users).items()},
         )
 
     @staticmethod
@@ -183,7 +184,3 @@ def _changed(
         for name in names
         if after.get(name, none) != before.get(name, none)
     }
-
-
-def _pack(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")

@@ -19,7 +19,7 @@ from leveret.cluster.raft.messages import RaftMessage
 from leveret.cluster.raft.outputs import (
     Append,
     Committed,
-    Output,
+    RaftOutput,
     ResetLog,
     SaveTerm,
     Send,
@@ -71,7 +71,7 @@ class MemberState:
         self.linked: set[str] = set()
         self.reachable: set[str] = set()
         self.now_ms = 0
-        self.outputs: list[Output] = []
+        self.outputs: list[RaftOutput] = []
         self.writes = self.synced_writes = self.term_write = 0
         self.synced_index = self.log.last_index
         self._log_writes: deque[_LogWrite] = deque()

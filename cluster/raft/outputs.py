@@ -17,13 +17,13 @@ CONFIGURATION = 2
 """The kind of entries that change the members."""
 
 
-class Output:
+class RaftOutput:
     """An action for the service."""
 
     __slots__ = ()
 
 
-class Append(Output):
+class Append(RaftOutput):
     """Write consecutive entries of one term and kind. first: the index of the first one."""
 
     __slots__ = ("first", "kind", "payloads", "term")
@@ -35,7 +35,7 @@ class Append(Output):
         self.payloads = payloads
 
 
-class Truncate(Output):
+class Truncate(RaftOutput):
     """Void the entries from an index on: a restart must not find them."""
 
     __slots__ = ("first",)
@@ -44,7 +44,7 @@ class Truncate(Output):
         self.first = first
 
 
-class ResetLog(Output):
+class ResetLog(RaftOutput):
     """Void all entries: the log starts after the snapshot at this index."""
 
     __slots__ = ("index", "term")
@@ -54,7 +54,7 @@ class ResetLog(Output):
         self.term = term
 
 
-class SaveTerm(Output):
+class SaveTerm(RaftOutput):
     """Write the term, and the member that has this member's vote in it ("": none yet)."""
 
     __slots__ = ("term", "vote")
@@ -64,7 +64,7 @@ class SaveTerm(Output):
         self.vote = vote
 
 
-class Send(Output):
+class Send(RaftOutput):
     """Send a message to a member."""
 
     __slots__ = ("message", "to")
@@ -74,7 +74,7 @@ class Send(Output):
         self.message = message
 
 
-class Committed(Output):
+class Committed(RaftOutput):
     """The entries up to an index are committed: apply them."""
 
     __slots__ = ("through",)
@@ -83,7 +83,7 @@ class Committed(Output):
         self.through = through
 
 
-class ReadEntries(Output):
+class ReadEntries(RaftOutput):
     """Read entries for a member that is behind, then call `entries_read` with `member` and `first`.
 
     Read at least one entry, and at most `bytes_max` bytes if there is more than one.
@@ -97,7 +97,7 @@ class ReadEntries(Output):
         self.bytes_max = bytes_max
 
 
-class SendSnapshot(Output):
+class SendSnapshot(RaftOutput):
     """Send the newest snapshot to a member, then call `snapshot_sent` or `snapshot_failed`."""
 
     __slots__ = ("index", "to")
@@ -107,7 +107,7 @@ class SendSnapshot(Output):
         self.index = index
 
 
-class CancelSnapshot(Output):
+class CancelSnapshot(RaftOutput):
     """Stop sending a snapshot to a member."""
 
     __slots__ = ("to",)
@@ -116,7 +116,7 @@ class CancelSnapshot(Output):
         self.to = to
 
 
-class Wake(Output):
+class Wake(RaftOutput):
     """Call `wake` at this time or later. Earlier requests still hold."""
 
     __slots__ = ("at_ms",)
@@ -125,7 +125,7 @@ class Wake(Output):
         self.at_ms = at_ms
 
 
-class LeaderChanged(Output):
+class LeaderChanged(RaftOutput):
     """The leader or the term has changed. leader: "" if this member knows of none.
 
     If this member led, entries that it proposed and that are not committed may be lost: propose
@@ -139,7 +139,7 @@ class LeaderChanged(Output):
         self.term = term
 
 
-class LeaderTransferEnded(Output):
+class LeaderTransferEnded(RaftOutput):
     """A transfer has ended without success: this member continues to lead."""
 
     __slots__ = ("to",)
@@ -148,7 +148,7 @@ class LeaderTransferEnded(Output):
         self.to = to
 
 
-class MemberLost(Output):
+class MemberLost(RaftOutput):
     """A member has lost entries that it had acknowledged. It is sent nothing more: remove it."""
 
     __slots__ = ("member",)
@@ -157,7 +157,7 @@ class MemberLost(Output):
         self.member = member
 
 
-class NoLongerMember(Output):
+class NoLongerMember(RaftOutput):
     """The removal of this member from the group is committed."""
 
     __slots__ = ()

@@ -55,7 +55,7 @@ from leveret.cluster.raft.messages import (
     Vote,
     VoteAnswer,
 )
-from leveret.cluster.raft.outputs import CONFIGURATION, LeaderChanged, NoLongerMember, Output
+from leveret.cluster.raft.outputs import CONFIGURATION, LeaderChanged, NoLongerMember, RaftOutput
 
 
 class RaftMember:
@@ -88,7 +88,7 @@ class RaftMember:
 
     # Rounds
 
-    def take_outputs(self) -> list[Output]:
+    def take_outputs(self) -> list[RaftOutput]:
         """End a round; return the actions to carry out, in order."""
         state = self.state
         campaign = self.campaign

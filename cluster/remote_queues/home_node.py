@@ -35,7 +35,7 @@ class UsedQueue(Protocol):
     """A queue of the home node (remote_queue.py)."""
 
     @property
-    def opening(self) -> frames.Open:
+    def opening(self) -> frames.OpenQueue:
         """The data with which the home node opens it."""
 
     @property
@@ -55,7 +55,7 @@ class UsedQueue(Protocol):
         """The link to its node is down."""
 
 
-class Asked(NamedTuple):
+class PendingQuestion(NamedTuple):
     """A question that waits for the home node. read: returns the value of an answer.
 
     is_cancel: if the queue is gone, the question counts as answered, not as refused. is_deletion:
@@ -96,11 +96,11 @@ class HomeNode(Flushable):
         super().__init__()
         self._turns = turns
         self._queues: dict[int, UsedQueue] = {}
-        self._asked: dict[int, Asked] = {}
+        self._asked: dict[int, PendingQuestion] = {}
         self._last_number = 0
         self._granting: dict[RemoteConsumer, None] = {}
         self._holds: dict[RemoteHold, None] = {}
-        self._wanted_counts: dict[int, tuple[frames.Open, TakeCounts]] = {}
+        self._wanted_counts: dict[int, tuple[frames.OpenQueue, TakeCounts]] = {}
         self._asked_counts: dict[int, TakeCounts] = {}
 
     def __repr__(self) -> str:
@@ -178,9 +178,9 @@ class HomeNode(Flushable):
     ) -> None:
         """Send a question to a queue that is open under a number."""
         asked = self.new_number()
-        is_cancel = isinstance(question, frames.Cancel)
+        is_cancel = isinstance(question, frames.CancelQuestion)
         is_deletion = isinstance(question, frames.Delete)
-        self._asked[asked] = Asked(queue, answer, read, is_cancel, is_deletion)
+        self._asked[asked] = PendingQuestion(queue, answer, read, is_cancel, is_deletion)
         start = frames.ASK_START.pack(frames.ASK, number, asked)
         self.send(start, frames.encode(question))
 
@@ -201,7 +201,7 @@ class HomeNode(Flushable):
         self._granting[consumer] = None
         self._turns.flush_later(self)
 
-    def want_counts(self, place: frames.Open, take: TakeCounts) -> None:
+    def want_counts(self, place: frames.OpenQueue, take: TakeCounts) -> None:
         """Ask for the counts of a queue, in one frame with all others wanted in this round."""
         if self.peer is not None and place.identity not in self._asked_counts:
             self._wanted_counts[place.identity] = place, take

@@ -12,7 +12,7 @@ import msgspec
 from leveret.broker.amqp.field_table import text_of
 from leveret.broker.queues.contract.queue_client import Consumer, QueueClient
 from leveret.broker.queues.contract.status import ConsumerFigures
-from leveret.cluster.remote_queues.queue_frames import Subscribe
+from leveret.cluster.remote_queues.queue_frames import SubscribeQuestion
 from leveret.storage.messages.message import Entry
 
 
@@ -43,7 +43,7 @@ class HostedConsumer(Consumer):
         "_bytes_left", "_figures", "_hosted", "_left", "number",
     )  # fmt: skip
 
-    def __init__(self, hosted: DeliveringQueue, asked: Subscribe, node: str) -> None:
+    def __init__(self, hosted: DeliveringQueue, asked: SubscribeQuestion, node: str) -> None:
         super().__init__(
             text_of(asked.tag), asked.no_ack, asked.is_exclusive, asked.priority, start=asked.start
         )

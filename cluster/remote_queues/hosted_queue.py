@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from leveret.broker.amqp.errors import ConnectionFault, Fault, internal_error, not_found
-from leveret.broker.amqp.field_table import text_of
+from leveret.broker.amqp.field_table import bytes_of, text_of
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import Got, Hold, QueueClient, QueueLength
@@ -66,7 +66,9 @@ class HostedQueue:
         "number", "queue",
     )  # fmt: skip
 
-    def __init__(self, host: Host, number: int, queue: QueueClient, asked: frames.Open) -> None:
+    def __init__(
+        self, host: Host, number: int, queue: QueueClient, asked: frames.OpenQueue
+    ) -> None:
         self._host = host
         self.number = number
         self.queue = queue
@@ -198,14 +200,14 @@ class HostedQueue:
         queue = self.queue
         if self._is_over:
             return
-        if queue.is_deleted and not isinstance(question, frames.Cancel):
+        if queue.is_deleted and not isinstance(question, frames.CancelQuestion):
             if isinstance(question, frames.Delete):
                 self._tell(number)
             else:
                 self._refuse(number, not_found(f"no {self._what}"))
             return
         match question:
-            case frames.Get():
+            case frames.GetQuestion():
                 got: Answer[Got | None] = Answer()
                 queue.get(question.ack_required, got)
                 self._when_given(number, got, lambda: self._send_got(number, question, got))
@@ -213,15 +215,15 @@ class HostedQueue:
                 length: Answer[QueueLength] = Answer()
                 queue.length(length)
                 self._when_given(number, length, lambda: self._tell(number, *length.result()))
-            case frames.Purge():
+            case frames.PurgeQuestion():
                 purged: Answer[int] = Answer()
                 queue.purge(purged)
                 self._when_given(number, purged, lambda: self._tell(number, purged.result()))
             case frames.Delete():
                 self._delete(number, question)
-            case frames.Subscribe():
+            case frames.SubscribeQuestion():
                 self._subscribe(number, question)
-            case frames.Cancel():
+            case frames.CancelQuestion():
                 self._cancel(number, question)
             case _:
                 self._send_status(number)
@@ -252,7 +254,7 @@ class HostedQueue:
 
         self._when_given(number, deleted, on_disk)
 
-    def _send_got(self, number: int, question: frames.Get, got: Answer[Got | None]) -> None:
+    def _send_got(self, number: int, question: frames.GetQuestion, got: Answer[Got | None]) -> None:
         found = got.result()
         if found is None:
             self._tell(number)
@@ -269,7 +271,7 @@ class HostedQueue:
         start = frames.GOT_START.pack(frames.GOT, number, ready_count, tag)
         self._send(*RunWriter(start).deliver([entry], self._host.now_ms))
 
-    def _subscribe(self, number: int, question: frames.Subscribe) -> None:
+    def _subscribe(self, number: int, question: frames.SubscribeQuestion) -> None:
         consumers = self._host.consumers
         if question.consumer in consumers:
             raise QueueFrameError(f"consumer number {question.consumer} is in use")
@@ -295,7 +297,7 @@ class HostedQueue:
             else:
                 self.queue.cancel(consumer, True)
 
-    def _cancel(self, number: int, question: frames.Cancel) -> None:
+    def _cancel(self, number: int, question: frames.CancelQuestion) -> None:
         consumer = self._consumers.get(question.consumer)
         if consumer is None:
             # The subscription was refused, or lost when its queue ended.
@@ -319,7 +321,7 @@ class HostedQueue:
     def _refuse(self, number: int, error: Exception) -> None:
         fault = error if isinstance(error, Fault) else internal_error(str(error))
         is_of_connection = isinstance(fault, ConnectionFault)
-        text = frames.to_bytes(fault.explanation)
+        text = bytes_of(fault.explanation)
         self._send_result(
             number,
             QueueAnswer(code=fault.reply_code, text=text, closes_connection=is_of_connection),

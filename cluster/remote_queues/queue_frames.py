@@ -5,7 +5,7 @@ numbers; the rest is MessagePack. Names may be any bytes in AMQP, so they are by
 
 From the client's node:
 
-    OPEN        number u32, `Open`      the number stands for the queue until CLOSE
+    OPEN        number u32, `OpenQueue`      the number stands for the queue until CLOSE
     CLOSE       number u32
     PUBLISH     number u32, first u64, ttl_ms i64, count u32, run      first: 0 without confirms
     SETTLE      number u32, action u8, tags u64 each
@@ -18,7 +18,7 @@ From the home node:
     DELIVER     consumer u32, first tag u64, count u32, may_redeliver u8, run
     TAKEN       number u32, taken bytes u64, ranges u32, (start, end) u64 each, (first, refused) u64
                 each: the outcomes of publishes
-    GOT         question u32, ready count u32, tag u64, run of one     answers a `Get`
+    GOT         question u32, ready count u32, tag u64, run of one     answers a `GetQuestion`
     ANSWER      question u32, `QueueAnswer`
     LOST        consumer u32            its queue has crashed
                 queue u32               the node leads it again, or does not have it: what was asked
@@ -81,7 +81,7 @@ class QueueFrameError(ValueError):
     """A frame of another node is damaged, or makes no sense."""
 
 
-class Open(msgspec.Struct, frozen=True, array_like=True):
+class OpenQueue(msgspec.Struct, frozen=True, array_like=True):
     """A queue that the client's node is about to use.
 
     first_tag: the first tag of its deliveries. Tags grow over successive links, so that an old one
@@ -98,13 +98,13 @@ class QueueQuestion(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A question to a queue."""
 
 
-class Get(QueueQuestion, frozen=True):
+class GetQuestion(QueueQuestion, frozen=True, tag="Get"):
     """Get a message."""
 
     ack_required: bool
 
 
-class Subscribe(QueueQuestion, frozen=True):
+class SubscribeQuestion(QueueQuestion, frozen=True, tag="Subscribe"):
     """Add a consumer. consumer: its number. messages, body_bytes: its initial credit.
 
     start: see `Consumer.start`. Older versions do not send it.
@@ -121,7 +121,7 @@ class Subscribe(QueueQuestion, frozen=True):
     start: OffsetSpecification = NEXT
 
 
-class Cancel(QueueQuestion, frozen=True):
+class CancelQuestion(QueueQuestion, frozen=True, tag="Cancel"):
     """Cancel a consumer."""
 
     consumer: int
@@ -132,7 +132,7 @@ class Length(QueueQuestion, frozen=True):
     """Count the ready messages and the consumers."""
 
 
-class Purge(QueueQuestion, frozen=True):
+class PurgeQuestion(QueueQuestion, frozen=True, tag="Purge"):
     """Drop the ready messages."""
 
 
@@ -146,15 +146,23 @@ class Delete(QueueQuestion, frozen=True):
     way: bytes
 
 
-class Status(QueueQuestion, frozen=True):
+class StatusQuestion(QueueQuestion, frozen=True, tag="Status"):
     """All figures of a queue."""
 
 
-AnyQuestion = Get | Subscribe | Cancel | Length | Purge | Delete | Status
+AnyQuestion = (
+    GetQuestion
+    | SubscribeQuestion
+    | CancelQuestion
+    | Length
+    | PurgeQuestion
+    | Delete
+    | StatusQuestion
+)
 
 
 class FullFigures(msgspec.Struct, frozen=True, array_like=True):
-    """The answer to `Status`."""
+    """The answer to `StatusQuestion`."""
 
     status: QueueStatus
     ages: AgeFigures
@@ -187,7 +195,7 @@ Counts = list[tuple[int, CoarseCounts]]
 
 Value = TypeVar("Value")
 encode = msgspec.msgpack.Encoder().encode
-decode_open: Final = msgspec.msgpack.Decoder(Open).decode
+decode_open: Final = msgspec.msgpack.Decoder(OpenQueue).decode
 decode_question: Final = msgspec.msgpack.Decoder(AnyQuestion).decode
 decode_result: Final = msgspec.msgpack.Decoder(QueueAnswer).decode
 decode_figures_question: Final = msgspec.msgpack.Decoder(FiguresQuestion).decode
@@ -222,8 +230,3 @@ def numbers(payload: bytes, start: int) -> tuple[int, ...]:
 def packed(values: list[int]) -> bytes:
     """Numbers in the form that `numbers` reads."""
     return struct.pack(f"<{len(values)}Q", *values)
-
-
-def to_bytes(text: str) -> bytes:
-    """A name as the bytes that a client sent."""
-    return text.encode("utf-8", "surrogateescape")

@@ -56,7 +56,7 @@ class LocalQueues(Protocol):
 class Awaited(NamedTuple):
     """A queue that is not declared here yet, and the frames for it."""
 
-    asked: frames.Open
+    asked: frames.OpenQueue
     kept: list[bytes]
 
 

@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from leveret.broker.amqp.errors import not_found
+from leveret.broker.amqp.field_table import bytes_of
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
@@ -167,10 +168,10 @@ class RemoteQueue:
     # The link
 
     @property
-    def opening(self) -> frames.Open:
+    def opening(self) -> frames.OpenQueue:
         """The data with which the home node opens it."""
-        vhost, name = frames.to_bytes(self.vhost_name), frames.to_bytes(self.name)
-        return frames.Open(vhost, name, self.placement.identity, self._first_tag)
+        vhost, name = bytes_of(self.vhost_name), bytes_of(self.name)
+        return frames.OpenQueue(vhost, name, self.placement.identity, self._first_tag)
 
     def _is_open(self) -> bool:
         """Open the queue, if that has not been done over this link. False without a link."""
@@ -308,7 +309,7 @@ class RemoteQueue:
 
     def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
         """Take the first message, as basic.get does; None if there is none."""
-        self._ask(frames.Get(ack_required), answer, _nothing)
+        self._ask(frames.GetQuestion(ack_required), answer, _nothing)
 
     def length(self, answer: Answer[QueueLength]) -> None:
         """The numbers of messages and consumers."""
@@ -318,7 +319,7 @@ class RemoteQueue:
 
     def purge(self, answer: Answer[int]) -> None:
         """Drop all ready messages; answers with their number."""
-        self._ask(frames.Purge(), answer, _count)
+        self._ask(frames.PurgeQuestion(), answer, _count)
 
     def delete(
         self, if_unused: bool, if_empty: bool, requester: Requester, answer: Answer[int]
@@ -329,7 +330,7 @@ class RemoteQueue:
         applied here before the answer comes: consumers are told after it.
         """
         asker = (requester.user, requester.address, requester.way)
-        question = frames.Delete(if_unused, if_empty, *map(frames.to_bytes, asker))
+        question = frames.Delete(if_unused, if_empty, *map(bytes_of, asker))
         if not self._is_open():
             answer.refuse(self.gone)
             return
@@ -361,8 +362,8 @@ class RemoteQueue:
         number = self._node.new_number()
         remote = RemoteConsumer(self, number, consumer)
         messages, body_bytes = remote.first_grant()
-        question = frames.Subscribe(
-            number, frames.to_bytes(consumer.tag), consumer.no_ack, consumer.is_exclusive,
+        question = frames.SubscribeQuestion(
+            number, bytes_of(consumer.tag), consumer.no_ack, consumer.is_exclusive,
             consumer.priority, messages, body_bytes, consumer.figures(UP), consumer.start,
         )  # fmt: skip
         accepted: Answer[None] = Answer()
@@ -393,7 +394,7 @@ class RemoteQueue:
         if channel_ended:
             remote.end()
         cancelled: Answer[None] = Answer()
-        question = frames.Cancel(remote.number, channel_ended)
+        question = frames.CancelQuestion(remote.number, channel_ended)
         self._node.ask(self._number, self, question, cancelled, _nothing)
         cancelled.when_given(lambda: self._cancelled(remote, answer))
 
@@ -466,7 +467,7 @@ class RemoteQueue:
 
     def ask_status(self, answer: Answer[frames.FullFigures]) -> None:
         """Ask for all figures."""
-        self._ask(frames.Status(), answer, _figures)
+        self._ask(frames.StatusQuestion(), answer, _figures)
 
     # The queue as a whole
 

@@ -1,11 +1,12 @@
 """The frames that nodes send each other about their retained messages. Pure.
 
-    Rows      rows that the sender has, by their versions; answered with Stored
-    Stored    the rows of the frame with this number are on disk, or could not be stored
-    Digests   the digests of all buckets of the sender that are not empty
-    Versions  the versions that the sender has in one bucket, since the digests differ; the other
-              node answers with Rows for those that the sender lacks, and then with Compared
-    Compared  the sender's answer about this bucket is complete
+    RetainedRows  rows that the sender has, by their versions; answered with RowsStored
+    RowsStored    the rows of the frame with this number are on disk, or could not be stored
+    Digests       the digests of all buckets of the sender that are not empty
+    Versions      the versions that the sender has in one bucket, since the digests differ; the
+                  other node answers with RetainedRows for those that the sender lacks, and then
+                  with Compared
+    Compared      the sender's answer about this bucket is complete
 
 Frames are MessagePack; later releases may add fields at their ends.
 """
@@ -22,15 +23,15 @@ ROWS_BYTES: Final = 256 * 1024
 Version = tuple[int, str]
 
 
-class Rows(msgspec.Struct, frozen=True, array_like=True, tag=1):
+class RetainedRows(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """number: repeated in the answer."""
 
     number: int
     rows: list[RetainedRow]
 
 
-class Stored(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """number: that of the Rows."""
+class RowsStored(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """number: that of the RetainedRows."""
 
     number: int
 
@@ -54,7 +55,7 @@ class Compared(msgspec.Struct, frozen=True, array_like=True, tag=5):
     bucket: int
 
 
-Frame = Rows | Stored | Digests | Versions | Compared
+Frame = RetainedRows | RowsStored | Digests | Versions | Compared
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)

@@ -14,8 +14,8 @@ the receiver says which versions it has, and gets those that it lacks, one bucke
     A                                B
     Digests {5: d1, 9: d2}  ───────>  5 differs
                             <───────  Versions 5 [v1]
-    Rows [v2]               ───────>  stores v2
-                            <───────  Stored
+    RetainedRows [v2]       ───────>  stores v2
+                            <───────  RowsStored
     Compared 5              ───────>  next bucket that differs
 
 B sends its digests to A as well, so A gets what it lacks in the same way.
@@ -23,8 +23,8 @@ B sends its digests to A as well, so A gets what it lacks in the same way.
 Invariants:
 
 RTC1  Each answer of `store` is given once: when all peers have answered or are down.
-RTC2  A node awaits at most one Compared from each peer, and sends a peer one Rows of a comparison
-      at a time. So a comparison of a million messages holds some hundred kilobytes.
+RTC2  A node awaits at most one Compared from each peer, and sends a peer one RetainedRows of a
+      comparison at a time. So a comparison of a million messages holds some hundred kilobytes.
 """
 
 import logging
@@ -39,8 +39,8 @@ from leveret.cluster.retained.frames import (
     Compared,
     Digests,
     Frame,
-    Rows,
-    Stored,
+    RetainedRows,
+    RowsStored,
     Versions,
     decode,
     encode,
@@ -56,7 +56,7 @@ FEATURE: Final = "retained_messages"
 logger = logging.getLogger("leveret.cluster")
 
 
-class Store(Protocol):
+class RetainedStore(Protocol):
     """The retained messages of this node (broker/retained/retained_messages.py)."""
 
     copies: Any
@@ -102,13 +102,13 @@ class NodeExchange:
             return
         self.last_number += 1
         self.unanswered[self.last_number] = done
-        self.send(Rows(self.last_number, rows))
+        self.send(RetainedRows(self.last_number, rows))
 
 
 class RetainedCopies:
     """A `Service`, and the `Copies` of this node's retained messages."""
 
-    def __init__(self, links: ServiceRegistry, store: Store, clock: Clock) -> None:
+    def __init__(self, links: ServiceRegistry, store: RetainedStore, clock: Clock) -> None:
         self._retained = store
         self._clock = clock
         self._nodes: dict[str, NodeExchange] = {}
@@ -170,10 +170,10 @@ class RetainedCopies:
         if node is None:
             return
         match frame:
-            case Rows():
+            case RetainedRows():
                 merged = self._retained.merge(frame.rows)
-                merged.when_given(lambda: node.send(Stored(frame.number)))
-            case Stored():
+                merged.when_given(lambda: node.send(RowsStored(frame.number)))
+            case RowsStored():
                 done = node.unanswered.pop(frame.number, None)
                 if done is None:
                     raise ValueError(f"rows {frame.number} are stored, which were not sent")

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from leveret.broker.amqp.field_table import text_of
+from leveret.broker.amqp.field_table import bytes_of, text_of
 from leveret.broker.registry.exclusive_owners import ExclusiveOwners
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.pending_in_task import given_in_task
@@ -19,7 +19,7 @@ SECONDS_MAX: Final = 5.0
 ENDED, STAYS = b"\1", b"\0"
 
 
-class Asked(msgspec.Struct, frozen=True, array_like=True):
+class EndOwnerRequest(msgspec.Struct, frozen=True, array_like=True):
     """The connection that owns the queue, and the user. Names may not be UTF-8."""
 
     owner: bytes
@@ -27,7 +27,7 @@ class Asked(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AbsentOwnersElsewhere:
-    """The `OtherNodes` of this node, and the answers to theirs."""
+    """The `OwnersOfOtherNodes` of this node, and the answers to theirs."""
 
     def __init__(self, rpc: Rpc, absent: AbsentOwners, owners: ExclusiveOwners) -> None:
         self._rpc = rpc
@@ -39,7 +39,7 @@ class AbsentOwnersElsewhere:
 
     def end_if_gone(self, node: str, owner: str, user: str, answer: Answer[bool]) -> None:
         """Ask a node to end this user's connection if its client is gone."""
-        asked = msgspec.msgpack.encode(Asked(_pack(owner), _pack(user)))
+        asked = msgspec.msgpack.encode(EndOwnerRequest(bytes_of(owner), bytes_of(user)))
         task = asyncio.get_running_loop().create_task(self._ask(node, asked, answer))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
@@ -53,13 +53,9 @@ class AbsentOwnersElsewhere:
 
     async def _answer(self, _node: str, text: bytes) -> bytes:
         """Answer another node. A connection that is unknown here is about to lose its queues."""
-        asked = msgspec.msgpack.decode(text, type=Asked)
+        asked = msgspec.msgpack.decode(text, type=EndOwnerRequest)
         owner = self._owners.get(text_of(asked.owner))
         if owner is None:
             return STAYS
         ended = await given_in_task(self._absent.end_if_gone(owner, text_of(asked.user)))
         return ENDED if ended else STAYS
-
-
-def _pack(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")

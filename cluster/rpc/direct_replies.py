@@ -18,12 +18,12 @@ RR2. Nothing is left of a link that is down: bytes sent over it do not count as 
 import struct
 from typing import Final
 
-from leveret.broker.amqp.field_table import text_of
+from leveret.broker.amqp.field_table import bytes_of, text_of
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.vhost.direct_replies import Replies, node_number
 from leveret.cluster.links.services import REPLIES_SERVICE, Peer, ServiceRegistry
 from leveret.cluster.remote_queues.message_runs import RunReader, RunWriter
-from leveret.cluster.remote_queues.queue_frames import QueueFrameError, fields, to_bytes
+from leveret.cluster.remote_queues.queue_frames import QueueFrameError, fields
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Message
@@ -53,7 +53,7 @@ class ReplyLink:
 
 
 class RemoteReplies:
-    """An `OtherNodes` and a `Service`. untaken: above its limit no publisher is read."""
+    """A `RepliesOfOtherNodes` and a `Service`. untaken: above its limit no publisher is read."""
 
     def __init__(self, replies: Replies, links: ServiceRegistry, untaken: UntakenBytes) -> None:
         self._replies = replies
@@ -90,7 +90,7 @@ class RemoteReplies:
         self._last_request += 1
         assert self._last_request not in linked.asked, "RR1: a request has its own number"
         linked.asked[self._last_request] = answer
-        linked.peer.send(REPLIES_SERVICE, REQUEST.pack(EXISTS, self._last_request), to_bytes(name))
+        linked.peer.send(REPLIES_SERVICE, REQUEST.pack(EXISTS, self._last_request), bytes_of(name))
 
     # Links
 

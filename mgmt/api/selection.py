@@ -27,7 +27,7 @@ READ_BYTES = 128 * 1024
 """Some hundreds of small messages, read from disk in about a millisecond."""
 
 
-class Filter:
+class PatternFilter:
     """The filter for messages. Raises 400 for a bad expression."""
 
     def __init__(self, headers: list[str], body: str, routing_key: str) -> None:
@@ -77,11 +77,11 @@ def header_of(entry: Entry) -> ContentHeader:
     return header
 
 
-def filter_of(source: Any) -> Filter:
+def filter_of(source: Any) -> PatternFilter:
     """A query's or a body's filters."""
     if isinstance(source, Call):
         headers = source.request.query.getall("header", [])
-        return Filter(headers, source.query("body"), source.query("routing_key"))
+        return PatternFilter(headers, source.query("body"), source.query("routing_key"))
     headers = source.get("header") or []
     listed = [headers] if isinstance(headers, str) else headers
     body, routing_key = source.get("body") or "", source.get("routing_key") or ""
@@ -89,7 +89,7 @@ def filter_of(source: Any) -> Filter:
         isinstance(one, str) for one in (*listed, body, routing_key)
     ):
         raise bad_request("header, body and routing_key must be texts; header may be a list")
-    return Filter(listed, body, routing_key)
+    return PatternFilter(listed, body, routing_key)
 
 
 async def inspected(call: Call) -> tuple[str, Inspection]:
@@ -158,7 +158,7 @@ class Selection:
         self.filter = filter_of(body)
 
     async def entries(self, give_way: GiveWay) -> AsyncGenerator[Entry, None]:
-        """The chosen messages, which stay in the queue. Raises 400 as `Filter.takes` does."""
+        """The chosen messages, which stay in the queue. Raises 400 as `PatternFilter.takes`."""
         if self.takes_all:
             async for entry in read(self.inspection, give_way):
                 if self.filter.takes(entry):

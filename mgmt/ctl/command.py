@@ -29,7 +29,7 @@ class DryRun(Exception):
     """Ends a command after its banner: `--dry-run`."""
 
 
-class Command(NamedTuple):
+class CtlCommand(NamedTuple):
     """A command. usage: its arguments and options; `<name>` is required, `[<name>]` optional.
 
     options: its own options. counts: the number of arguments, unless the usage tells it. columns:
@@ -52,7 +52,7 @@ class Command(NamedTuple):
         return "--dry-run" in self.usage
 
 
-COMMANDS: dict[str, Command] = {}
+COMMANDS: dict[str, CtlCommand] = {}
 
 _IN_BRACKETS = re.compile(r"\[[^]]*\]")
 
@@ -72,7 +72,7 @@ def command(
 
     def register(run: Run) -> Run:
         own = tuple(read_option(text) for text in options)
-        COMMANDS[name] = Command(
+        COMMANDS[name] = CtlCommand(
             name, usage, summary, section, run, own, needs, counts or _counts(usage), columns
         )
         return run
@@ -91,7 +91,7 @@ class CommandRun:
     """
 
     def __init__(
-        self, command: Command, arguments: list[str], options: dict[str, Any],
+        self, command: CtlCommand, arguments: list[str], options: dict[str, Any],
         connection: NodeClient,
         print_line: Callable[[str], object] = _print, tool: Tool = LEVERETCTL,
     ) -> None:  # fmt: skip

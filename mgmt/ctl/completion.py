@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from leveret.mgmt.ctl.client import NodeClient, client_of
-from leveret.mgmt.ctl.command import COMMANDS, Command
+from leveret.mgmt.ctl.command import COMMANDS, CtlCommand
 from leveret.mgmt.ctl.errors import CtlError
 from leveret.mgmt.ctl.formatters import FORMATTERS
 from leveret.mgmt.ctl.index import COMMAND_MODULES, find
@@ -57,7 +57,9 @@ def completions(words: list[str]) -> list[str]:
 class _Completion:
     """One word to complete. one: the command before it, if there is one."""
 
-    def __init__(self, one: Command | None, parsed: Parsed, before: list[str], prefix: str) -> None:
+    def __init__(
+        self, one: CtlCommand | None, parsed: Parsed, before: list[str], prefix: str
+    ) -> None:
         self._one = one
         self._parsed = parsed
         self._before = before
@@ -95,7 +97,7 @@ class _Completion:
         named = re.search(rf"--{option.name}(?:\|-\w)? <([^>]*)>", usage)
         return named[1] if named else option.name
 
-    def _argument(self, one: Command) -> Iterable[str]:
+    def _argument(self, one: CtlCommand) -> Iterable[str]:
         """Return the candidates for the next argument."""
         usage = _OPTION_IN_BRACKETS.sub("", one.usage)
         meanings = [name for name, _ in _PLACEHOLDER.findall(usage)]

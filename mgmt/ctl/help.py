@@ -6,7 +6,7 @@ The headings, their order and the form of a usage are rabbitmqctl's.
 from collections.abc import Iterable, Iterator
 
 from leveret.mgmt.ctl.absent import ABSENT
-from leveret.mgmt.ctl.command import NOTHING, Command
+from leveret.mgmt.ctl.command import NOTHING, CtlCommand
 from leveret.mgmt.ctl.emphasis import bold, heading
 from leveret.mgmt.ctl.errors import USAGE, CtlError, UsageError
 from leveret.mgmt.ctl.index import all_commands
@@ -39,7 +39,7 @@ short        | long                | meaning
              |                     | --username <name> and --password <password>"""
 
 
-def usage(one: Command, tool: Tool = LEVERETCTL) -> str:
+def usage(one: CtlCommand, tool: Tool = LEVERETCTL) -> str:
     """Format the usage of a command in two lines."""
     timeout = "" if one.needs == NOTHING else " [--timeout <timeout>]"
     arguments = f" {one.usage}" if one.usage else ""
@@ -47,13 +47,13 @@ def usage(one: Command, tool: Tool = LEVERETCTL) -> str:
     return f"\n{heading('Usage')}\n{tool.name} {options} {one.name}{arguments}{timeout}"
 
 
-def command_help(one: Command, tool: Tool = LEVERETCTL) -> str:
+def command_help(one: CtlCommand, tool: Tool = LEVERETCTL) -> str:
     """Format the help of one command."""
     options = f"{heading('General Options')}\n{GENERAL_OPTIONS}\n"
     return f"{usage(one, tool)}\n\n{one.summary}.\n\n{_columns(one)}{options}"
 
 
-def _columns(one: Command) -> str:
+def _columns(one: CtlCommand) -> str:
     """Format the columns of a list; empty for other commands."""
     if not one.columns:
         return ""
@@ -99,7 +99,7 @@ def unknown_command(name: str, tool: Tool = LEVERETCTL, *, with_overview: bool =
     return CtlError(f"\nCommand '{name}' not found.{rest}", USAGE)
 
 
-def invalid_options(one: Command, invalid: Iterable[tuple[str, str]]) -> UsageError:
+def invalid_options(one: CtlCommand, invalid: Iterable[tuple[str, str]]) -> UsageError:
     """Return the error for options that do not exist, or have a wrong value."""
     known = {option.shown: option for option in (*one.options, *GLOBAL)}
     lines = []

@@ -8,7 +8,7 @@ from importlib import import_module
 from types import ModuleType
 
 from leveret.broker.plugins.extensions import Extensions
-from leveret.mgmt.ctl.command import COMMANDS, Command
+from leveret.mgmt.ctl.command import COMMANDS, CtlCommand
 
 MODULES = {
     "checks": (
@@ -116,7 +116,7 @@ COMMAND_MODULES: Extensions[str | ModuleType] = Extensions(
 """The modules by the names of the commands that they register."""
 
 
-def find(name: str) -> Command | None:
+def find(name: str) -> CtlCommand | None:
     """Find a command by its name."""
     if name not in COMMANDS:
         module = COMMAND_MODULES.get(name)
@@ -125,7 +125,7 @@ def find(name: str) -> Command | None:
     return COMMANDS.get(name)
 
 
-def all_commands() -> dict[str, Command]:
+def all_commands() -> dict[str, CtlCommand]:
     """Return all commands."""
     for module in MODULES:
         import_module(f"leveret.mgmt.ctl.{module}")

@@ -14,8 +14,8 @@ from leveret import __version__
 from leveret.mgmt.ctl.client import client_of
 from leveret.mgmt.ctl.command import (
     NOTHING,
-    Command,
     CommandRun,
+    CtlCommand,
     DryRun,
     command,
 )
@@ -94,7 +94,7 @@ def completion(ctl: CommandRun) -> None:
     ctl.out(SCRIPTS[shell])
 
 
-def _find_command(arguments: Sequence[str], tool: Tool) -> tuple[Command, Parsed]:
+def _find_command(arguments: Sequence[str], tool: Tool) -> tuple[CtlCommand, Parsed]:
     """Find the command and parse its arguments. Raises CtlError."""
     words, values, _ = parse(arguments)
     if not words:
@@ -108,7 +108,7 @@ def _find_command(arguments: Sequence[str], tool: Tool) -> tuple[Command, Parsed
     return one, Parsed(words[1:], values, invalid)
 
 
-def _check(one: Command, given: Parsed) -> None:
+def _check(one: CtlCommand, given: Parsed) -> None:
     """Check options and the number of arguments. Raises UsageError."""
     if given.invalid:
         raise invalid_options(one, given.invalid)
@@ -157,7 +157,7 @@ def run(arguments: Sequence[str], tool: Tool) -> int:
         raise
 
 
-def _run_command(one: Command, given: Parsed, tool: Tool) -> int:
+def _run_command(one: CtlCommand, given: Parsed, tool: Tool) -> int:
     if given.values.get("help") and not given.invalid:
         sys.stdout.write(command_help(one, tool) + "\n")
         return OK

@@ -26,7 +26,7 @@ NOTHING: Numbers = (0,) * (len(COUNTED) + 1)
 
 
 class ProtocolTotals(NamedTuple):
-    """The part of a protocol beside AMQP 0-9-1 in `Totals`. consumers: those of open channels."""
+    """The part of another protocol in `ClientTotals`. consumers: those of open channels."""
 
     messages: dict[str, int]
     with_confirms: int
@@ -34,7 +34,7 @@ class ProtocolTotals(NamedTuple):
     consumers: int
 
 
-class Totals(NamedTuple):
+class ClientTotals(NamedTuple):
     """The sums over all channels and connections.
 
     messages: by the names in `COUNTED`. with_confirms: messages published on channels with
@@ -52,7 +52,7 @@ class Totals(NamedTuple):
     by_protocol: dict[str, ProtocolTotals]
 
 
-class Clients:
+class ClientMetrics:
     """All connections and channels of a node."""
 
     def __init__(self, sampler: Sampler) -> None:
@@ -61,7 +61,7 @@ class Clients:
         self._traffic_before: Numbers = (0,) * 4
         self._before_by_protocol: dict[str, Numbers] = {}
 
-    async def totals(self) -> Totals:
+    async def totals(self) -> ClientTotals:
         """The sums over everything, in slices."""
         counts = self._sampler.facade.counts
         messages: Numbers = (
@@ -99,14 +99,14 @@ class Clients:
             name: self._of_protocol(name, row, using.get(name, (0, 0)))
             for name, row in sorted(others.items())
         }
-        return Totals(named, messages[-1], state, publishers, traffic, channels, by_protocol)
+        return ClientTotals(named, messages[-1], state, publishers, traffic, channels, by_protocol)
 
     def _of_protocol(self, name: str, row: Numbers, using: Numbers) -> ProtocolTotals:
         row = _not_less(row, self._before_by_protocol.get(name, NOTHING))
         self._before_by_protocol[name] = row
         return ProtocolTotals(dict(zip(COUNTED, row, strict=False)), row[-1], *using)
 
-    def add_totals(self, page: Exposition, totals: Totals) -> None:
+    def add_totals(self, page: Exposition, totals: ClientTotals) -> None:
         """Add the sums under the names of the families of connections and channels."""
         counted = tuple(totals.messages[name] for name in COUNTED[:-1])
         page.add_row(names.CHANNEL, totals.state)

@@ -18,7 +18,7 @@ from leveret.broker.runtime.patterns import compile_pattern
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics import node_metrics, raft, streams
 from leveret.mgmt.metrics.ages import QueueAgeMetrics
-from leveret.mgmt.metrics.clients import Clients
+from leveret.mgmt.metrics.clients import ClientMetrics
 from leveret.mgmt.metrics.global_counters import GlobalCounters
 from leveret.mgmt.metrics.links import add_links
 from leveret.mgmt.metrics.queues import GROUPS, OTHER_GROUPS, add_queues, add_sums
@@ -65,7 +65,7 @@ class Collector:
         self._node = node
         self._runtime = runtime
         self.sampler = node.sampler
-        self._clients = Clients(node.sampler)
+        self._clients = ClientMetrics(node.sampler)
         self._global_counters = GlobalCounters(node)
         self._ages = QueueAgeMetrics(node.sampler, node.config.prometheus.age_queues)
         left_out = node.config.prometheus.left_out

@@ -12,7 +12,7 @@ from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.queues.stream_kind import STREAM_QUEUE
 from leveret.broker.runtime.counts import AMQP10, GIVEN, NOTHING_GIVEN, MessageCounts
 from leveret.mgmt.metrics import families as names
-from leveret.mgmt.metrics.clients import COUNTED, ProtocolTotals, Totals
+from leveret.mgmt.metrics.clients import COUNTED, ClientTotals, ProtocolTotals
 from leveret.mgmt.metrics.text import Exposition, render_labels
 from leveret.mgmt.running_node import RunningNode
 
@@ -44,7 +44,7 @@ class GlobalCounters:
         self._node = node
         self._classic_before = NOTHING_GIVEN
 
-    def add_to(self, page: Exposition, totals: Totals, consumers: int) -> None:
+    def add_to(self, page: Exposition, totals: ClientTotals, consumers: int) -> None:
         """Add all global counters to a page."""
         others = totals.by_protocol.values()
         counted = {
@@ -76,7 +76,9 @@ class GlobalCounters:
         _add_deaths(page, self._node)
         _add_stream_protocol(page, self._node)
 
-    def _add_amqp10(self, page: Exposition, totals: Totals, given: dict[str, Numbers]) -> None:
+    def _add_amqp10(
+        self, page: Exposition, totals: ClientTotals, given: dict[str, Numbers]
+    ) -> None:
         """The counters of AMQP 1.0, on a node that serves it. given: by the modules of queues."""
         if not self._node.sampler.facade.serves_amqp10 and AMQP10 not in totals.by_protocol:
             return
@@ -88,7 +90,7 @@ class GlobalCounters:
             labels = render_labels((*protocol, ("queue_type", module)))
             page.add_row(names.GLOBAL_BY_QUEUE_TYPE, (sum(row[:DELIVERIES]), *row), labels)
 
-    def _add_mqtt(self, page: Exposition, totals: Totals) -> None:
+    def _add_mqtt(self, page: Exposition, totals: ClientTotals) -> None:
         """The counters of the versions of MQTT, on a node that serves it.
 
         The queues of its sessions count as classic ones.

@@ -139,7 +139,7 @@ def _merged(given: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: value for pairs in given for name, value in pairs.items()}
 
 
-class _Parser(argparse.ArgumentParser):
+class _OneLineErrorParser(argparse.ArgumentParser):
     """An argument parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
@@ -159,7 +159,7 @@ class _NoEffect(argparse.Action):
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = _Parser(
+    made = _OneLineErrorParser(
         prog="leveret perf",
         description="Load an AMQP 0-9-1 broker and measure it, with PerfTest's options.",
         allow_abbrev=False, add_help=False,

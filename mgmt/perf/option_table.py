@@ -32,7 +32,7 @@ from leveret.mgmt.perf.options import BODY_BYTES_MIN, FRAME_BYTES_MAX
 from leveret.mgmt.perf.schedule import NO_LIMIT
 
 
-class Option(NamedTuple):
+class PerfOption(NamedTuple):
     """An option's names and its arguments for argparse."""
 
     names: list[str]
@@ -42,23 +42,23 @@ class Option(NamedTuple):
 def value(
     names: str, kind: Callable[[str], Any], default: Any, metavar: str | None, text: str,
     **more: Any,
-) -> Option:  # fmt: skip
+) -> PerfOption:  # fmt: skip
     """Describe an option with a value. kind: converts the text."""
     settings = {"type": kind, "default": default, "metavar": metavar, "help": text, **more}
-    return Option(names.split(), settings)
+    return PerfOption(names.split(), settings)
 
 
-def flag(names: str, text: str) -> Option:
+def flag(names: str, text: str) -> PerfOption:
     """Describe an option without a value."""
-    return Option(names.split(), {"action": "store_true", "help": text})
+    return PerfOption(names.split(), {"action": "store_true", "help": text})
 
 
-def several(names: str, kind: Callable[[str], Any], metavar: str, text: str) -> Option:
+def several(names: str, kind: Callable[[str], Any], metavar: str, text: str) -> PerfOption:
     """Describe an option that can be given several times."""
     return value(names, kind, [], metavar, text, action="append")
 
 
-def parts(names: str, metavar: str, text: str) -> Option:
+def parts(names: str, metavar: str, text: str) -> PerfOption:
     """Describe an option whose values are parts of a schedule."""
     return value(names, part, [], metavar, text, action="extend", nargs="+")
 

@@ -13,7 +13,7 @@ class Listed(NamedTuple):
     json: tuple[str, ...] = ()
 
 
-class Form(NamedTuple):
+class ObjectForm(NamedTuple):
     """A command's NAME=VALUE arguments. path: in the API. required: one of each tuple is needed.
 
     optional: names and defaults; None is not sent. json: the names whose values are JSON.
@@ -68,42 +68,42 @@ BINDING = "/bindings/{vhost}/e/{source}/{kind}/{destination}"
 POLICY = (need("name", "pattern", "definition"), {"priority": 0, "apply-to": None},
           ("definition", "priority"))  # fmt: skip
 DECLARED = {
-    "exchange": Form("/exchanges/{vhost}/{name}", need("name", "type"),
+    "exchange": ObjectForm("/exchanges/{vhost}/{name}", need("name", "type"),
                      {"auto_delete": "false", "durable": "true", "internal": "false",
                       "arguments": {}}, ("arguments",)),
-    "queue": Form("/queues/{vhost}/{name}", need("name"),
+    "queue": ObjectForm("/queues/{vhost}/{name}", need("name"),
                   {"auto_delete": "false", "durable": "true", "arguments": {}, "node": None,
                    "queue_type": None}, ("arguments",)),
-    "binding": Form(BINDING, need("source", "destination"),
+    "binding": ObjectForm(BINDING, need("source", "destination"),
                     {"destination_type": "queue", "routing_key": "", "arguments": {}},
                     ("arguments",)),
-    "vhost": Form("/vhosts/{name}", need("name"), {"tracing": None}),
-    "user": Form("/users/{name}", (("name",), ("password", "password_hash"), ("tags",)),
+    "vhost": ObjectForm("/vhosts/{name}", need("name"), {"tracing": None}),
+    "user": ObjectForm("/users/{name}", (("name",), ("password", "password_hash"), ("tags",)),
                  {"hashing_algorithm": None}),
-    "permission": Form("/permissions/{vhost}/{user}",
+    "permission": ObjectForm("/permissions/{vhost}/{user}",
                        need("vhost", "user", "configure", "write", "read")),
-    "parameter": Form("/parameters/{component}/{vhost}/{name}",
+    "parameter": ObjectForm("/parameters/{component}/{vhost}/{name}",
                       need("component", "name", "value"), {}, ("value",)),
-    "policy": Form("/policies/{vhost}/{name}", *POLICY),
-    "operator_policy": Form("/operator-policies/{vhost}/{name}", *POLICY),
-    "vhost_limit": Form("/vhost-limits/{vhost}/{name}", need("vhost", "name", "value"), {},
+    "policy": ObjectForm("/policies/{vhost}/{name}", *POLICY),
+    "operator_policy": ObjectForm("/operator-policies/{vhost}/{name}", *POLICY),
+    "vhost_limit": ObjectForm("/vhost-limits/{vhost}/{name}", need("vhost", "name", "value"), {},
                         ("value",)),
 }  # fmt: skip
 DELETED = {
-    **{kind: Form(DECLARED[kind].path, need("name"))
+    **{kind: ObjectForm(DECLARED[kind].path, need("name"))
        for kind in ("exchange", "queue", "vhost", "user", "policy", "operator_policy")},
-    "binding": Form(BINDING + "/{properties_key}",
+    "binding": ObjectForm(BINDING + "/{properties_key}",
                     need("source", "destination_type", "destination"), {"properties_key": "~"}),
-    "permission": Form(DECLARED["permission"].path, need("vhost", "user")),
-    "parameter": Form(DECLARED["parameter"].path, need("component", "name")),
-    "vhost_limit": Form(DECLARED["vhost_limit"].path, need("vhost", "name")),
+    "permission": ObjectForm(DECLARED["permission"].path, need("vhost", "user")),
+    "parameter": ObjectForm(DECLARED["parameter"].path, need("component", "name")),
+    "vhost_limit": ObjectForm(DECLARED["vhost_limit"].path, need("vhost", "name")),
 }  # fmt: skip
-CLOSED = {"connection": Form("/connections/{name}", need("name"))}
-PURGED = {"queue": Form("/queues/{vhost}/{name}/contents", need("name"))}
-PUBLISH = Form("/exchanges/{vhost}/{exchange}/publish", need("routing_key"),
+CLOSED = {"connection": ObjectForm("/connections/{name}", need("name"))}
+PURGED = {"queue": ObjectForm("/queues/{vhost}/{name}/contents", need("name"))}
+PUBLISH = ObjectForm("/exchanges/{vhost}/{exchange}/publish", need("routing_key"),
                {"payload": None, "properties": {}, "exchange": "amq.default",
                 "payload_encoding": "string"}, ("properties",))  # fmt: skip
-GET = Form("/queues/{vhost}/{queue}/get", need("queue"),
+GET = ObjectForm("/queues/{vhost}/{queue}/get", need("queue"),
            {"count": "1", "ackmode": "ack_requeue_true", "payload_file": None,
             "encoding": "auto"})  # fmt: skip
 DONE = {"declare": "declared", "delete": "deleted", "close": "closed", "purge": "purged"}

@@ -17,7 +17,7 @@ VERSION = "3.10.8 (Leveret)"
 CONFIG = ".rabbitmqadmin.conf"
 
 
-class Setting(NamedTuple):
+class ConfigOption(NamedTuple):
     """An option, which is also a key of the configuration file. default: None if there is none."""
 
     flags: tuple[str, ...]
@@ -27,30 +27,31 @@ class Setting(NamedTuple):
 
 
 SETTINGS = {
-    "config": Setting(("-c", "--config"), f"the configuration file (default: ~/{CONFIG})"),
-    "node": Setting(("-N", "--node"), "the section of the configuration file", "default"),
-    "hostname": Setting(("-H", "--host"), "the host of the API", "localhost"),
-    "port": Setting(("-P", "--port"), "its port", "15672"),
-    "path_prefix": Setting(("--path-prefix",), "what comes before /api in its paths", ""),
-    "vhost": Setting(("-V", "--vhost"), "the virtual host (default: all for lists, else /)"),
-    "username": Setting(("-u", "--username"), "the user", "guest"),
-    "password": Setting(("-p", "--password"), "its password", "guest"),
-    "base_uri": Setting(("-U", "--base-uri"), "host, port, user and password as a URI"),
-    "quiet": Setting(("-q", "--quiet"), "print results only", False, is_flag=True),
-    "ssl": Setting(("-s", "--ssl"), "use HTTPS", False, is_flag=True),
-    "ssl_key_file": Setting(("--ssl-key-file",), "the key of the client's certificate"),
-    "ssl_cert_file": Setting(("--ssl-cert-file",), "the client's certificate"),
-    "ssl_ca_cert_file": Setting(("--ssl-ca-cert-file",), "the authorities that are trusted"),
-    "ssl_disable_hostname_verification": Setting(
+    "config": ConfigOption(("-c", "--config"), f"the configuration file (default: ~/{CONFIG})"),
+    "node": ConfigOption(("-N", "--node"), "the section of the configuration file", "default"),
+    "hostname": ConfigOption(("-H", "--host"), "the host of the API", "localhost"),
+    "port": ConfigOption(("-P", "--port"), "its port", "15672"),
+    "path_prefix": ConfigOption(("--path-prefix",), "what comes before /api in its paths", ""),
+    "vhost": ConfigOption(("-V", "--vhost"), "the virtual host (default: all for lists, else /)"),
+    "username": ConfigOption(("-u", "--username"), "the user", "guest"),
+    "password": ConfigOption(("-p", "--password"), "its password", "guest"),
+    "base_uri": ConfigOption(("-U", "--base-uri"), "host, port, user and password as a URI"),
+    "quiet": ConfigOption(("-q", "--quiet"), "print results only", False, is_flag=True),
+    "ssl": ConfigOption(("-s", "--ssl"), "use HTTPS", False, is_flag=True),
+    "ssl_key_file": ConfigOption(("--ssl-key-file",), "the key of the client's certificate"),
+    "ssl_cert_file": ConfigOption(("--ssl-cert-file",), "the client's certificate"),
+    "ssl_ca_cert_file": ConfigOption(("--ssl-ca-cert-file",), "the authorities that are trusted"),
+    "ssl_disable_hostname_verification": ConfigOption(
         ("--ssl-disable-hostname-verification",), "take a certificate of another host", False,
         is_flag=True),
-    "ssl_insecure": Setting(("-k", "--ssl-insecure"), "take any certificate", False, is_flag=True),
-    "request_timeout": Setting(("-t", "--request-timeout"), "how many seconds to wait", 120),
-    "format": Setting(("-f", "--format"), "how lists are printed: FORMATS", "table"),
-    "sort": Setting(("-S", "--sort"), "the column by which a list is sorted"),
-    "sort_reverse": Setting(("-R", "--sort-reverse"), "sort it the other way round", False,
+    "ssl_insecure": ConfigOption(
+        ("-k", "--ssl-insecure"), "take any certificate", False, is_flag=True),
+    "request_timeout": ConfigOption(("-t", "--request-timeout"), "how many seconds to wait", 120),
+    "format": ConfigOption(("-f", "--format"), "how lists are printed: FORMATS", "table"),
+    "sort": ConfigOption(("-S", "--sort"), "the column by which a list is sorted"),
+    "sort_reverse": ConfigOption(("-R", "--sort-reverse"), "sort it the other way round", False,
                             is_flag=True),
-    "depth": Setting(("-d", "--depth"), "how deep tables in objects are shown", 1),
+    "depth": ConfigOption(("-d", "--depth"), "how deep tables in objects are shown", 1),
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from .api import Api
 from .errors import Failure, wrong_usage
 from .formats import FORMATS, flat, place
 from .help import CONFIG_HELP, bash_completion, subcommands
-from .objects import DONE, FORMS, GET, LISTS, PUBLISH, SHOWN, Form, Listed
+from .objects import DONE, FORMS, GET, LISTS, PUBLISH, SHOWN, Listed, ObjectForm
 from .options import parse
 
 
@@ -77,7 +77,7 @@ class Admin:
             self._api.request("DELETE", path)
         self._say(f"{kind} {DONE[verb]}")
 
-    def _read(self, words: list[str], form: Form) -> tuple[str, dict[str, Any]]:
+    def _read(self, words: list[str], form: ObjectForm) -> tuple[str, dict[str, Any]]:
         """Return the path and the values that the words give."""
         values = {name: value for name, value in form.optional.items() if value is not None}
         for word in words:

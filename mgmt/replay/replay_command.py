@@ -164,7 +164,7 @@ async def _play(replay: Replay) -> int:
             copies = Copies(others, replay.address.vhost)
             await copies.open()
         outcome = _outcome(replay, connection, copies)
-        with _Progress(outcome.player) as progress:
+        with _ReplayProgress(outcome.player) as progress:
             failure = await _failure_of(_run(replay, outcome, progress))
     print("\n".join(outcome_lines(outcome)))
     if failure:
@@ -221,7 +221,7 @@ def _say_blocked(reason: str | None) -> None:
     sys.stderr.write(f"{NAME}: {words}\n")
 
 
-class _Progress:
+class _ReplayProgress:
     """Writes a line of progress to standard error each second, if that is a terminal."""
 
     def __init__(self, player: Player) -> None:

@@ -107,10 +107,10 @@ def check_store(
 
     declared: if None, all queues that have files or log records count as declared.
     """
-    return _Check(directory, declared, progress, messages_in).run()
+    return _StoreCheck(directory, declared, progress, messages_in).run()
 
 
-class _Check:
+class _StoreCheck:
     def __init__(
         self, directory: Path, declared: DeclaredIds | None, progress: Progress,
         messages_in: MessagesIn,
@@ -120,7 +120,7 @@ class _Check:
         self._progress = progress
         self._disk = Disk()
         self._bodies = BodiesCheck(self._disk, directory / BODIES)
-        self._records = _QueueRecords()
+        self._records = _CountedRecords()
         log = directory / LOG
         self._groups = GroupsCheck(self._disk, log, directory / QUORUM, messages_in)
         self._streams = StreamsCheck(self._disk, log, directory / STREAMS)
@@ -204,7 +204,7 @@ class _AnyHeader:
 _ANY_MESSAGE = Message(Address("", "", b""), _AnyHeader(), b"")
 
 
-class _QueueRecords:
+class _CountedRecords:
     """Reads the records of queues as a restart does, and counts them by file number."""
 
     kinds = frozenset({RUN, PROGRESS, STATE})

@@ -23,7 +23,7 @@ from leveret.storage.group_log.group_records import (
 from leveret.storage.group_log.group_recovery import GroupRecovery
 from leveret.storage.group_log.group_state import GroupState
 from leveret.storage.group_log.kept_files import kept_numbers, kept_path
-from leveret.storage.group_log.rows import Rows
+from leveret.storage.group_log.rows import GroupRows
 from leveret.storage.log.log_files import LogFile, log_path
 from leveret.storage.messages.formats import ScannedRecord
 
@@ -85,7 +85,7 @@ class GroupsCheck:
         self._messages_in = messages_in
         self.counts: dict[int, dict[str, int]] = {}
         self._directory = directory
-        self._rows = Rows(directory, disk)
+        self._rows = GroupRows(directory, disk)
         self.recovery = GroupRecovery(self._rows, changes_files=False, records=records)
         self.entries = EntryFiles(disk, log, directory)
         self._name = f"entries of {records.name}"

@@ -29,7 +29,7 @@ from leveret.storage.retained.retained_rows import (
 from leveret.storage.retained.retained_transaction import (
     COLUMNS,
     Change,
-    Limits,
+    RetainedLimits,
     checksum_of,
     row_of,
 )
@@ -44,7 +44,7 @@ def check_retained(directory: Path) -> FileReport | None:
     path = directory / RETAINED_FILE
     if not path.exists():
         return None
-    return _Check(path).report()
+    return _RetainedCheck(path).report()
 
 
 def repair_retained(directory: Path, forget_after_ms: int) -> bool:
@@ -65,18 +65,18 @@ def repair_retained(directory: Path, forget_after_ms: int) -> bool:
     repaired = RetainedFile(path, forget_after_ms)
     try:
         kept: list[Change] = []
-        for row in _Check(aside / path.name).intact_rows():
+        for row in _RetainedCheck(aside / path.name).intact_rows():
             kept.append(Change(row, is_local=False))
             if len(kept) == ROWS_AT_ONCE:
-                repaired.apply(kept, Limits())
+                repaired.apply(kept, RetainedLimits())
                 kept.clear()
-        repaired.apply(kept, Limits())
+        repaired.apply(kept, RetainedLimits())
     finally:
         repaired.close()
     return True
 
 
-class _Check:
+class _RetainedCheck:
     """The contents of one file. problems: sentences."""
 
     def __init__(self, path: Path) -> None:

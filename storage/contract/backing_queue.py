@@ -78,7 +78,7 @@ class Waiter(Protocol):
         """The holder's run whose first message has this number is safe."""
 
 
-class Head(NamedTuple):
+class FirstReady(NamedTuple):
     """The first ready entry of a priority. entry: None if it is on disk only."""
 
     priority: int
@@ -207,7 +207,7 @@ class BackingQueue:
         """The first ready entry, without taking it; None if there is none. May read from disk."""
 
     @abstractmethod
-    def heads(self) -> list[Head]:
+    def heads(self) -> list[FirstReady]:
         """The first ready entry of each priority that has any, the highest first; reads nothing.
 
         A queue without priorities has one priority, 0.

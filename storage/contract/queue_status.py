@@ -101,7 +101,7 @@ class Places(NamedTuple):
     delta_end: int
 
 
-class Limits(NamedTuple):
+class TieredLimits(NamedTuple):
     """The memory limit of a tiered queue in bytes, and the position of its next message."""
 
     is_lazy: bool
@@ -109,7 +109,7 @@ class Limits(NamedTuple):
     next_position: int
 
 
-def tiered_status(counts: StorageCounts, places: Places, limits: Limits) -> dict[str, Any]:
+def tiered_status(counts: StorageCounts, places: Places, limits: TieredLimits) -> dict[str, Any]:
     """The `backing_queue_status` of a tiered queue."""
     has_delta = places.delta_count > 0
     return {
@@ -130,7 +130,7 @@ def tiered_status(counts: StorageCounts, places: Places, limits: Limits) -> dict
     }  # fmt: skip
 
 
-def _target_ram_count(counts: StorageCounts, limits: Limits) -> int | str:
+def _target_ram_count(counts: StorageCounts, limits: TieredLimits) -> int | str:
     if limits.is_lazy:
         return 0
     if limits.target_bytes >= NO_TARGET:

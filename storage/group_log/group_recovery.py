@@ -25,7 +25,7 @@ from leveret.storage.group_log.group_records import (
     is_intact,
 )
 from leveret.storage.group_log.group_state import GroupHead, GroupState, SnapshotName
-from leveret.storage.group_log.rows import STATE, Key, Rows
+from leveret.storage.group_log.rows import STATE, GroupRows, Key
 from leveret.storage.log.log_files import LogFile
 from leveret.storage.log.recovery import TORN
 from leveret.storage.log.torn_end import torn_from
@@ -61,7 +61,7 @@ class GroupRecovery:
     removing_kinds: frozenset[int] = frozenset()
 
     def __init__(
-        self, rows: Rows, changes_files: bool = True, records: RecordName = QUORUM_RECORDS
+        self, rows: GroupRows, changes_files: bool = True, records: RecordName = QUORUM_RECORDS
     ) -> None:
         self.records = records
         self.kinds = frozenset({records.kind})
@@ -71,7 +71,7 @@ class GroupRecovery:
         self._doubtful: _Doubtful | None = None
         self._load(rows, changes_files)
 
-    def _load(self, rows: Rows, changes_files: bool) -> None:
+    def _load(self, rows: GroupRows, changes_files: bool) -> None:
         found = rows.load(changes_files)
         for key, row in found.items():
             if key == COVERED:

@@ -20,7 +20,7 @@ from leveret.storage.group_log.group_records import QUORUM_RECORDS, RecordName
 from leveret.storage.group_log.group_recovery import GroupRecovery
 from leveret.storage.group_log.kept_files import KeptFiles
 from leveret.storage.group_log.rounds import Rounds, SnapshotSource
-from leveret.storage.group_log.rows import Rows
+from leveret.storage.group_log.rows import GroupRows
 from leveret.storage.log.log import Log
 from leveret.storage.log.log_files import LogFiles
 
@@ -47,7 +47,7 @@ class GroupStore:
         self._node_log = log
         self._files = files
         self._worker = worker
-        self._rows = Rows(directory, disk)
+        self._rows = GroupRows(directory, disk)
         self._kept = KeptFiles(directory, disk)
         self._recent_bytes = recent_bytes
         recovery = GroupRecovery(self._rows, records=self.records)

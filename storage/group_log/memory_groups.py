@@ -17,7 +17,7 @@ from leveret.storage.group_log.group_log import GroupLog
 from leveret.storage.group_log.group_records import QUORUM_RECORDS, RecordName
 from leveret.storage.group_log.group_recovery import GroupRecovery
 from leveret.storage.group_log.rounds import Rounds, SnapshotSource
-from leveret.storage.group_log.rows import Key, Rows
+from leveret.storage.group_log.rows import GroupRows, Key
 from leveret.storage.log.log_files import LogFile
 
 GIVEN_UP_BYTES_MIN = 1024 * 1024
@@ -90,7 +90,7 @@ class MemoryGroupStore:
         self._giving_up = None
 
 
-class _NoRows(Rows):
+class _NoRows(GroupRows):
     """Rows of no file."""
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ from leveret.storage.group_log.group_records import CRC_BYTES
 from leveret.storage.group_log.group_recovery import COVERED, MACHINE, places_row
 from leveret.storage.group_log.group_state import NO_SNAPSHOT, NOT_TAKEN, GroupState, SnapshotName
 from leveret.storage.group_log.kept_files import KeptFiles
-from leveret.storage.group_log.rows import STATE, Key, Rows
+from leveret.storage.group_log.rows import STATE, GroupRows, Key
 from leveret.storage.log.log import Log
 from leveret.storage.log.log_files import LogFile, LogFiles
 
@@ -110,7 +110,7 @@ class Rounds:
     """The rounds of one node. worker: a thread for the disk; not that of the log."""
 
     def __init__(
-        self, group_log: GroupLog, log: Log, files: LogFiles, rows: Rows, kept: KeptFiles,
+        self, group_log: GroupLog, log: Log, files: LogFiles, rows: GroupRows, kept: KeptFiles,
         worker: Worker, source: SnapshotSource,
     ) -> None:  # fmt: skip
         self._group_log = group_log

@@ -85,7 +85,7 @@ class _Round:
         return all(key in self.rows for key in self.put)
 
 
-class Rows:
+class GroupRows:
     """All rows. Call `load` first, then `change` and `read`; for one thread at a time.
 
     damaged: the groups with a row that cannot be read. is_doubtful: no group can be trusted.

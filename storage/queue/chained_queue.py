@@ -28,7 +28,7 @@ from mypy_extensions import mypyc_attr
 from leveret.storage.contract.backing_queue import (
     BackingQueue,
     Cursor,
-    Head,
+    FirstReady,
     Purged,
     Unreadable,
     Waiter,
@@ -129,7 +129,7 @@ class ChainedQueue(BackingQueue):
         """The first entry of the head, else of the tail."""
         return self._head.peek() if self._head.ready_count else self._tail.peek()
 
-    def heads(self) -> list[Head]:
+    def heads(self) -> list[FirstReady]:
         """The first entry."""
         return self._head.heads() or self._tail.heads()
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 
-from leveret.storage.contract.backing_queue import Head, Unreadable
+from leveret.storage.contract.backing_queue import FirstReady, Unreadable
 from leveret.storage.contract.queue_status import Places
 from leveret.storage.messages.entry_blocks import BLOCK_ENTRIES
 from leveret.storage.messages.intervals import NO_POSITION
@@ -114,14 +114,14 @@ class TieredOrder:
             self.fill()
         return self._memory.first()
 
-    def heads(self) -> list[Head]:
+    def heads(self) -> list[FirstReady]:
         """The first entry and its position; reads nothing."""
         entry, behind = self._memory.first(), self._first_behind
         if entry is None or behind < entry.position:
             if self._delta.count:
-                return [Head(0, behind, None)]
+                return [FirstReady(0, behind, None)]
             entry = self._memory.q1.first if self._memory.q1 else None
-        return [] if entry is None else [Head(0, entry.position, entry)]
+        return [] if entry is None else [FirstReady(0, entry.position, entry)]
 
     def unexpired(self, count: int, now_ms: int) -> int:
         """The number of the next entries, at least, that precede the first expired one."""

@@ -32,9 +32,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from leveret.storage.contract.backing_queue import BackingQueue, Head, Purged, Waiter
+from leveret.storage.contract.backing_queue import BackingQueue, FirstReady, Purged, Waiter
 from leveret.storage.contract.paging import NO_TARGET
-from leveret.storage.contract.queue_status import Limits, StorageCounts, tiered_status
+from leveret.storage.contract.queue_status import StorageCounts, TieredLimits, tiered_status
 from leveret.storage.log.log_batches import LogBatches
 from leveret.storage.messages.message import ENTRY_BYTES, Entry, Message, bytes_of, entries_from
 from leveret.storage.messages.message_run import MessageRun
@@ -180,7 +180,7 @@ class TieredQueue(BackingQueue):
         """The first ready entry, without taking it."""
         return self._order.first()
 
-    def heads(self) -> list[Head]:
+    def heads(self) -> list[FirstReady]:
         """The first ready entry; reads nothing."""
         return self._order.heads()
 
@@ -479,7 +479,7 @@ class TieredQueue(BackingQueue):
     def status(self) -> dict[str, Any]:
         """RabbitMQ's `backing_queue_status`."""
         places = self._order.places(self._slices.planned_count)
-        limits = Limits(self.is_lazy, self.target_bytes, self._next_position)
+        limits = TieredLimits(self.is_lazy, self.target_bytes, self._next_position)
         return tiered_status(self.counts(), places, limits)
 
     def delete(self) -> Iterator[int]:

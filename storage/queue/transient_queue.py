@@ -13,7 +13,7 @@ from typing import Any
 
 from mypy_extensions import mypyc_attr
 
-from leveret.storage.contract.backing_queue import BackingQueue, Head, Purged, Waiter
+from leveret.storage.contract.backing_queue import BackingQueue, FirstReady, Purged, Waiter
 from leveret.storage.contract.queue_status import StorageCounts, memory_status
 from leveret.storage.messages.intervals import NO_POSITION
 from leveret.storage.messages.message import Entry, Message, bytes_of, entries_from
@@ -96,10 +96,10 @@ class TransientQueue(BackingQueue):
         """The first ready entry, without taking it."""
         return self._memory.first()
 
-    def heads(self) -> list[Head]:
+    def heads(self) -> list[FirstReady]:
         """The first ready entry."""
         entry = self._memory.first()
-        return [] if entry is None else [Head(0, entry.position, entry)]
+        return [] if entry is None else [FirstReady(0, entry.position, entry)]
 
     def fetchable(self, count: int) -> int:
         """The next `count` ready entries: nothing is read from disk."""

@@ -26,11 +26,11 @@ from leveret.storage.retained.retained_rows import BUCKETS, RetainedRow, Retaine
 from leveret.storage.retained.retained_transaction import (
     COLUMNS,
     Change,
-    Limits,
-    Outcome,
+    RetainedLimits,
+    RetainedOutcome,
+    RetainedTotals,
     RetainedTransaction,
     Sums,
-    Totals,
     checksum_of,
     row_of,
 )
@@ -159,7 +159,7 @@ class RetainedFile:
     def _read_sums(self) -> Sums:
         execute, sums = self._connection.execute, Sums({}, [0] * BUCKETS, {}, 0)
         for vhost, messages, size in execute("SELECT vhost, messages, bytes FROM totals"):
-            sums.totals[vhost] = Totals(messages, size)
+            sums.totals[vhost] = RetainedTotals(messages, size)
         for bucket, digest in execute("SELECT bucket, digest FROM digests"):
             sums.digests[bucket] = digest
         for vhost in sums.totals:
@@ -173,7 +173,7 @@ class RetainedFile:
 
     # Writing
 
-    def apply(self, changes: Sequence[Change], limits: Limits) -> list[Outcome]:
+    def apply(self, changes: Sequence[Change], limits: RetainedLimits) -> list[RetainedOutcome]:
         """Store the changes that are newer. Returns the outcome of each change, in order.
 
         Raises RetainedFileError: nothing was changed.

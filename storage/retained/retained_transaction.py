@@ -25,7 +25,7 @@ COLUMNS: Final = (
 """The fields of a RetainedRow, and its checksum."""
 
 
-class Outcome(Enum):
+class RetainedOutcome(Enum):
     """The outcome of a change."""
 
     STORED = auto()
@@ -35,27 +35,27 @@ class Outcome(Enum):
     """The virtual host has reached its limit of messages or bytes."""
 
 
-class Totals(NamedTuple):
+class RetainedTotals(NamedTuple):
     """The messages of a virtual host, and the bytes of their topics, payloads and properties."""
 
     messages: int = 0
     bytes: int = 0
 
-    def changed(self, before: int | None, after: int | None) -> "Totals":
+    def changed(self, before: int | None, after: int | None) -> "RetainedTotals":
         """The totals with a message of one size in place of another; None stands for no message."""
-        return Totals(
+        return RetainedTotals(
             self.messages - (before is not None) + (after is not None),
             self.bytes - (before or 0) + (after or 0),
         )
 
 
-class Limits(NamedTuple):
+class RetainedLimits(NamedTuple):
     """The limits of a virtual host; 0 for none."""
 
     messages: int = 0
     bytes: int = 0
 
-    def allow(self, totals: Totals) -> bool:
+    def allow(self, totals: RetainedTotals) -> bool:
         """Whether a virtual host may have these totals."""
         return not (
             0 < self.messages < totals.messages or 0 < self.bytes < totals.bytes
@@ -77,7 +77,7 @@ class Sums(NamedTuple):
     was ever stored.
     """
 
-    totals: dict[bytes, Totals]
+    totals: dict[bytes, RetainedTotals]
     digests: list[int]
     cuts: dict[bytes, RetainedVersion]
     last_time: int
@@ -97,12 +97,12 @@ class RetainedTransaction:
         self._digests: dict[int, int] = {}
         self._last_time = before.last_time
 
-    def apply(self, change: Change, limits: Limits) -> Outcome:
+    def apply(self, change: Change, limits: RetainedLimits) -> RetainedOutcome:
         """Store a row, if it is newer than the stored one and within the limits."""
         row, version = change.row, change.row.version
         cut = self._cuts.get(row.vhost)
         if cut is not None and cut >= version:
-            return Outcome.OUTDATED
+            return RetainedOutcome.OUTDATED
         found = self._execute(
             "SELECT id, time, node, is_message, size FROM rows WHERE vhost = ? AND key = ?",
             (row.vhost, row.key),
@@ -112,11 +112,11 @@ class RetainedTransaction:
             number, before = found[0], RetainedVersion(found[1], found[2])
             before_size = found[4] if found[3] else None
             if before >= version:
-                return Outcome.OUTDATED
-        total = self._totals.get(row.vhost, Totals())
+                return RetainedOutcome.OUTDATED
+        total = self._totals.get(row.vhost, RetainedTotals())
         total = total.changed(before_size, row.size if row.is_message else None)
         if change.is_local and row.is_message and not limits.allow(total):
-            return Outcome.REFUSED
+            return RetainedOutcome.REFUSED
         self._totals[row.vhost] = total
         if before is not None:
             self._execute("DELETE FROM rows WHERE id = ?", (number,))
@@ -126,7 +126,7 @@ class RetainedTransaction:
         self._last_time = max(self._last_time, row.time)
         if not row.key:
             self._delete_older(row.vhost, version)
-        return Outcome.STORED
+        return RetainedOutcome.STORED
 
     def _insert(self, row: RetainedRow) -> None:
         self._execute(

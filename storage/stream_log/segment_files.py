@@ -31,7 +31,7 @@ JOINED_BYTES_MAX = 32 * 1024
 """Pieces that are smaller on average are joined: copying costs less than a call for each."""
 
 
-class SyncFailed(StoreError):
+class SegmentSyncFailed(StoreError):
     """A sync failed; it must not be tried again."""
 
 
@@ -254,7 +254,7 @@ class StreamFiles:
             try:
                 self.disk.sync(self._open.open(path), path)
             except DiskFull as error:
-                raise SyncFailed(str(error)) from error
+                raise SegmentSyncFailed(str(error)) from error
             del self._unsynced[path]
             self.disk.passed("stream.synced")
         if self.has_new_names:

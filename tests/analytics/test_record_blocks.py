@@ -8,7 +8,7 @@ import pytest
 from leveret.analytics.journey.search import WantedMessages, search
 from leveret.analytics.lines_command import main as trace_lines
 from leveret.analytics.traces.block_members import BlockMembers
-from leveret.analytics.traces.log_blocks import MEMBER, Ending, blocks_of, read_blocks
+from leveret.analytics.traces.log_blocks import MEMBER, EndOfData, blocks_of, read_blocks
 from leveret.analytics.traces.log_parts import parts_of
 from leveret.analytics.traces.log_records import read_log
 from leveret.analytics.traces.log_size import estimated_events
@@ -94,7 +94,7 @@ def test_one_read_may_end_at_any_byte(tmp_path, blocks):
     for border in range(len(MEMBER), len(content)):
         problems = []
         source = ReadInTwo(content, border)
-        found = blocks_of(source, str(path), problems, Ending.FILE, BlockMembers())
+        found = blocks_of(source, str(path), problems, EndOfData.FILE, BlockMembers())
         lines = [line for block in found for line in block.data.splitlines()]
         assert (lines[1:], problems) == (whole, []), border
 

@@ -8,7 +8,7 @@ leader as on a node (groups/uses.py), whether the node has a member or not.
 from collections import deque
 from itertools import count
 
-from leveret.cluster.groups.group_frames import Attach, Find, Leads, LeadsNoMore
+from leveret.cluster.groups.group_frames import AttachClient, Find, Leads, LeadsNoMore
 from tests.sim.links import DOWN
 from tests.sim.raft_world import GROUP, UP, RaftNode, RaftWorld
 
@@ -139,7 +139,7 @@ class GroupWorld(RaftWorld):
             node.user.use.take(sender, item)
         elif not node.serving:
             return
-        elif isinstance(item, Attach):
+        elif isinstance(item, AttachClient):
             node.attached[sender] = (item.session, item.sender)
             self.attach(node, sender, item)
         elif node.attached.get(sender, (0, 0))[0] == item.session:

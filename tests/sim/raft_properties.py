@@ -6,7 +6,7 @@ The letters are those of docs/design/quorum-queues.md.
 from typing import TYPE_CHECKING
 
 from leveret.cluster.raft.messages import Acknowledgement, AskVote, RaftMessage, Vote, VoteAnswer
-from leveret.cluster.raft.outputs import CONFIGURATION, Append, Output, ResetLog, Send, Truncate
+from leveret.cluster.raft.outputs import CONFIGURATION, Append, RaftOutput, ResetLog, Send, Truncate
 from leveret.cluster.raft.progress import LOST
 from tests.sim.properties import require
 
@@ -81,7 +81,7 @@ class RaftHistory:
 
     # Logs
 
-    def wrote(self, node: "RaftNode", write: Output) -> None:
+    def wrote(self, node: "RaftNode", write: RaftOutput) -> None:
         """A member writes: log matching, and a leader only appends."""
         machine = node.machine
         assert machine is not None

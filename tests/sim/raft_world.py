@@ -20,7 +20,7 @@ from leveret.cluster.raft.outputs import (
     LeaderTransferEnded,
     MemberLost,
     NoLongerMember,
-    Output,
+    RaftOutput,
     ReadEntries,
     ResetLog,
     SaveTerm,
@@ -50,7 +50,7 @@ class Disk:
     """What is written, and how much of it is synced. Entries are from `first` on."""
 
     def __init__(self, configuration: Configuration) -> None:
-        self.writes: list[Output] = []
+        self.writes: list[RaftOutput] = []
         self.synced = 0
         self.snapshot = Snapshot(0, 0, configuration, 0)
         self.is_stalled = False
@@ -119,7 +119,7 @@ class Disk:
             del self._entries[index]
 
 
-def apply_write(write: Output, entries: dict[int, Entry], disk: Disk | None) -> None:
+def apply_write(write: RaftOutput, entries: dict[int, Entry], disk: Disk | None) -> None:
     """Apply one write to entries."""
     if isinstance(write, Append):
         for place, payload in enumerate(write.payloads):

@@ -16,7 +16,7 @@ from leveret.broker.retained.retained_message import RetainedMessage
 from leveret.broker.retained.retained_messages import FORGET_AFTER_MS, RetainedMessages
 from leveret.broker.retained.retained_work import WorkInMemory
 from leveret.cluster.retained.retained_copies import COMPARE_MS, FEATURE, RetainedCopies
-from leveret.storage.retained.retained_transaction import Outcome
+from leveret.storage.retained.retained_transaction import RetainedOutcome
 from tests.sim.command import run_command, run_scenario
 from tests.sim.properties import require
 from tests.sim.world import Endpoint, Events, Link
@@ -76,7 +76,7 @@ class RecordedWork(WorkInMemory):
         def recorded(changes, limits):
             outcomes = apply(changes, limits)
             for change, outcome in zip(changes, outcomes, strict=True):
-                if outcome is Outcome.STORED:
+                if outcome is RetainedOutcome.STORED:
                     history.append(change.row)
             return outcomes
 

@@ -7,7 +7,7 @@ newest record has it as living: others are promised nothing.
 from typing import TYPE_CHECKING
 
 from leveret.cluster.gm.group import Change, Erased, Member
-from leveret.cluster.gm.outputs import Deliver, Joined, MembersChanged
+from leveret.cluster.gm.outputs import DeliverBroadcasts, Joined, MembersChanged
 from leveret.cluster.gm.ring_member import RingMember
 from tests.sim.properties import require
 
@@ -53,7 +53,7 @@ class RingHistory:
         for sender in self.bases[member]:
             self._check_base(sender, member)
 
-    def delivered(self, world: "RingWorld", machine: RingMember, output: Deliver) -> None:
+    def delivered(self, world: "RingWorld", machine: RingMember, output: DeliverBroadcasts) -> None:
         """A member delivers; G2, G3, G7."""
         require(machine.member in self.last, machine.member, "delivers before it has joined")
         last = self.last[machine.member]

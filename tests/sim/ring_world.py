@@ -12,13 +12,13 @@ from random import Random
 
 from leveret.cluster.gm.group import Change, Member, Renewed, changed, founded
 from leveret.cluster.gm.outputs import (
-    Confirmed,
-    Deliver,
+    BroadcastsConfirmed,
+    DeliverBroadcasts,
     Expelled,
     Joined,
     MembersChanged,
     Output,
-    Send,
+    SendPieces,
     StartPause,
     SubmitChange,
 )
@@ -139,11 +139,11 @@ class RingWorld(Links):
         assert machine is not None
         node.is_flush_due = True
         for output in outputs:
-            if isinstance(output, Send):
+            if isinstance(output, SendPieces):
                 self._send(node, output)
-            elif isinstance(output, Deliver):
+            elif isinstance(output, DeliverBroadcasts):
                 self.history.delivered(self, machine, output)
-            elif isinstance(output, Confirmed):
+            elif isinstance(output, BroadcastsConfirmed):
                 self.history.confirmed(self, machine, output.through)
             elif isinstance(output, SubmitChange):
                 self.submissions.append((output.change, machine.member))
@@ -167,7 +167,7 @@ class RingWorld(Links):
     def _stop_member(self, node: RingNode) -> None:
         node.machine, node.pauses, node.is_flush_due = None, [], False
 
-    def _send(self, node: RingNode, output: Send) -> None:
+    def _send(self, node: RingNode, output: SendPieces) -> None:
         other = output.to.node
         if other in node.linked and frozenset((node.name, other)) in self.connected:
             self.ways[node.name, other].append(b"".join(output.pieces))

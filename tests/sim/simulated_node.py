@@ -36,8 +36,8 @@ from leveret.cluster.metadata.outputs import (
     PartitionedFrom,
     Pause,
     Restart,
+    SendInstall,
     SendMessage,
-    SendSnapshot,
     ViewInstalled,
     WriteCompanions,
     WritePromise,
@@ -270,7 +270,7 @@ class SimulatedNode(Endpoint):
         match output:
             case SendMessage():
                 self._send_message(output.to, output.message)
-            case SendSnapshot():
+            case SendInstall():
                 snapshot = msgspec.msgpack.encode(self.applied.entries)
                 install = msgspec.structs.replace(output.install, snapshot=snapshot)
                 require(len(self.applied.entries) == install.base, "a snapshot of another state")

@@ -12,7 +12,7 @@ import pytest
 from leveret.cluster.metadata.messages import (
     RUNNING,
     Accept,
-    Append,
+    AppendEntry,
     View,
     ViewId,
     ViewMember,
@@ -144,7 +144,7 @@ def test_a_node_that_ends_after_agreeing_to_a_view_begins_no_other_one_before_it
 def test_a_node_that_ends_before_its_view_is_on_disk_begins_no_other_one_before_it(
     cluster,
 ):
-    cluster.ends_when_it_sends("c", Append)
+    cluster.ends_when_it_sends("c", AppendEntry)
     cluster.end("b")
     cluster.nodes["c"].submit(b"declared by c and a, and not answered")
     cluster.run_until(lambda: cluster.has_view("a", "ca"))

@@ -16,7 +16,7 @@ from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.storage.metadata.metadata_rows import QueueRow, VhostRow
 from leveret.storage.retained.retained_file import RETAINED_FILE, RetainedFile
 from leveret.storage.retained.retained_rows import RetainedRow
-from leveret.storage.retained.retained_transaction import Change, Limits
+from leveret.storage.retained.retained_transaction import Change, RetainedLimits
 from leveret.storage.retained.topic_keys import key_of
 from leveret.storage.store import store as store_module
 from tests.patience import until
@@ -112,7 +112,7 @@ def test_the_command_refuses_a_node_that_runs(tmp_path):
 def test_retained_messages_are_checked_and_repaired(tmp_path):
     file = RetainedFile(tmp_path / RETAINED_FILE, forget_after_ms=1000)
     row = RetainedRow(b"/", key_of("a/b"), 1, "n@h", is_message=True, payload=b"20")
-    file.apply([Change(row)], Limits())
+    file.apply([Change(row)], RetainedLimits())
     file.close()
     metadata = SqliteMetadata(tmp_path / "metadata.sqlite")
     metadata.load()

@@ -49,7 +49,7 @@ from leveret.broker.amqp10.filters.sql_tokens import (
     SECTION_FIELD,
     STRING,
     SqlError,
-    Token,
+    SqlToken,
     read_tokens,
 )
 
@@ -66,23 +66,23 @@ def parse_sql(text: str, now_ms: Callable[[], int]) -> Expression:
 
     now_ms: the time in milliseconds since 1970. Raises SqlError.
     """
-    parser = _Parser(read_tokens(text), now_ms)
+    parser = _SqlParser(read_tokens(text), now_ms)
     expression = parser.condition()
     parser.expect(END, "AND, OR, or the end")
     return expression
 
 
-class _Parser:
+class _SqlParser:
     """Parses tokens, one after the other."""
 
-    def __init__(self, tokens: list[Token], now_ms: Callable[[], int]) -> None:
+    def __init__(self, tokens: list[SqlToken], now_ms: Callable[[], int]) -> None:
         self._tokens = tokens
         self._at = 0
         self._depth = 0
         self._now_ms = now_ms
 
     @property
-    def _next(self) -> Token:
+    def _next(self) -> SqlToken:
         return self._tokens[self._at]
 
     def _take(self, kind: str) -> bool:
@@ -92,7 +92,7 @@ class _Parser:
         self._at += 1
         return True
 
-    def expect(self, kind: str, wanted: str) -> Token:
+    def expect(self, kind: str, wanted: str) -> SqlToken:
         """Take the next token, which has to be of this kind. wanted: for the error's text."""
         token = self._next
         if token.kind != kind:
@@ -218,7 +218,7 @@ class _Parser:
             return self._nested(token)
         raise self._unexpected("a value")
 
-    def _nested(self, opening: Token) -> Expression:
+    def _nested(self, opening: SqlToken) -> Expression:
         self._depth += 1
         if self._depth > DEPTH_MAX:
             raise SqlError(f"conditions are nested more than {DEPTH_MAX} deep", opening.position)
@@ -228,11 +228,11 @@ class _Parser:
         return found
 
 
-def _value(token: Token) -> Scalar:
+def _value(token: SqlToken) -> Scalar:
     return token.value.encode() if isinstance(token.value, str) else token.value
 
 
-def _field(token: Token) -> Expression:
+def _field(token: SqlToken) -> Expression:
     name = str(token.value)
     if token.kind == IDENTIFIER:
         return application_property(name.encode())

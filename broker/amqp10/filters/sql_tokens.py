@@ -59,7 +59,7 @@ class SqlError(ValueError):
         self.position = position
 
 
-class Token(NamedTuple):
+class SqlToken(NamedTuple):
     """One token. kind: one of the constants, or the text of a reserved word or a symbol.
 
     value: of a literal; the name of an application property (`IDENTIFIER`), or of a field of
@@ -71,7 +71,7 @@ class Token(NamedTuple):
     position: int
 
 
-def read_tokens(text: str) -> list[Token]:
+def read_tokens(text: str) -> list[SqlToken]:
     """The tokens of a text, with one of the kind `END` at the end. Raises SqlError."""
     if len(text) > LENGTH_MAX:
         raise SqlError(f"it has {len(text)} characters; {LENGTH_MAX} are allowed", LENGTH_MAX + 1)
@@ -79,7 +79,7 @@ def read_tokens(text: str) -> list[Token]:
         text.encode()
     except UnicodeEncodeError as error:
         raise SqlError("it is not UTF-8", error.start + 1) from None
-    tokens: list[Token] = []
+    tokens: list[SqlToken] = []
     at = _after_space(text, 0)
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -89,7 +89,7 @@ def read_tokens(text: str) -> list[Token]:
         if len(tokens) > TOKENS_MAX:
             raise SqlError(f"it has more than {TOKENS_MAX} tokens", at + 1)
         at = _after_space(text, found.end())
-    tokens.append(Token(END, None, len(text) + 1))
+    tokens.append(SqlToken(END, None, len(text) + 1))
     return tokens
 
 
@@ -98,25 +98,25 @@ def _after_space(text: str, at: int) -> int:
     return at if space is None else space.end()
 
 
-def _token(found: re.Match[str], position: int) -> Token:
+def _token(found: re.Match[str], position: int) -> SqlToken:
     kind, text = str(found.lastgroup), found[0]
     match kind:
         case "binary":
-            return Token(BINARY, bytes.fromhex(text[2:]), position)
+            return SqlToken(BINARY, bytes.fromhex(text[2:]), position)
         case "integer":
-            return Token(INTEGER, int(text), position)
+            return SqlToken(INTEGER, int(text), position)
         case "float":
-            return Token(FLOAT, _float(text, position), position)
+            return SqlToken(FLOAT, _float(text, position), position)
         case "string":
             quote = text[0]
-            return Token(STRING, text[1:-1].replace(quote * 2, quote), position)
+            return SqlToken(STRING, text[1:-1].replace(quote * 2, quote), position)
         case "field":
             return _field(text, position)
         case "word":
             return _word(text, position)
         case "delimited":
             return _delimited(text, position)
-    return Token("<>" if text == "!=" else text, None, position)
+    return SqlToken("<>" if text == "!=" else text, None, position)
 
 
 def _float(text: str, position: int) -> float:
@@ -126,34 +126,34 @@ def _float(text: str, position: int) -> float:
     return number
 
 
-def _word(text: str, position: int) -> Token:
+def _word(text: str, position: int) -> SqlToken:
     if text in ("TRUE", "FALSE"):
-        return Token(BOOLEAN, text == "TRUE", position)
+        return SqlToken(BOOLEAN, text == "TRUE", position)
     if text in _WORDS:
-        return Token(text, None, position)
+        return SqlToken(text, None, position)
     if text.lower() in _UNSUPPORTED:
         raise SqlError(
             f"the word {text} is reserved, and has no such meaning here; reserved words are "
             f"upper case, and [{text}] is an application property of this name", position,
         )  # fmt: skip
-    return Token(IDENTIFIER, text, position)
+    return SqlToken(IDENTIFIER, text, position)
 
 
-def _field(text: str, position: int) -> Token:
+def _field(text: str, position: int) -> SqlToken:
     """A field with its section."""
     section, _, name = text.partition(".")
     if section in _APPLICATION_SECTIONS:
-        return Token(IDENTIFIER, name, position)
+        return SqlToken(IDENTIFIER, name, position)
     if section in _PROPERTIES_SECTIONS and name in _PROPERTIES:
-        return Token(SECTION_FIELD, name.replace("_", "-"), position)
+        return SqlToken(SECTION_FIELD, name.replace("_", "-"), position)
     if section in _HEADER_SECTIONS and name == "priority":
-        return Token(SECTION_FIELD, PRIORITY_FIELD, position)
+        return SqlToken(SECTION_FIELD, PRIORITY_FIELD, position)
     raise SqlError(f"filters cannot refer to {text}", position)
 
 
-def _delimited(text: str, position: int) -> Token:
+def _delimited(text: str, position: int) -> SqlToken:
     name = text[1:-1]
     for character in name:
         if character < " " or character == "\x7f":
             raise SqlError(f"an identifier has the control character {character!r}", position)
-    return Token(IDENTIFIER, name.replace("[[", "[").replace("]]", "]"), position)
+    return SqlToken(IDENTIFIER, name.replace("[[", "[").replace("]]", "]"), position)

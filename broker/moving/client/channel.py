@@ -19,7 +19,7 @@ from pamqp import base, commands
 
 from leveret.broker.amqp.content_assembler import Content, ContentAssembler
 from leveret.broker.amqp.errors import command_invalid, content_too_large, unexpected_frame
-from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.field_table import Table, bytes_of
 from leveret.broker.amqp.frames import (
     BASIC_DELIVER,
     CLASS_BASIC,
@@ -247,7 +247,7 @@ class ClientChannel:
     ) -> None:
         """Start a consumer without waiting for an answer; a refusal closes the channel."""
         if not self._is_closing:
-            self._consumers[_encoded(consumer_tag)] = take
+            self._consumers[bytes_of(consumer_tag)] = take
             self._send(
                 commands.Basic.Consume,
                 queue=queue, consumer_tag=consumer_tag, no_ack=no_ack, nowait=True,
@@ -361,7 +361,7 @@ class ClientChannel:
             return
         method = decode_method(payload)
         if isinstance(method, commands.Basic.Deliver):
-            self._consumer(_encoded(str(method.consumer_tag)))
+            self._consumer(bytes_of(str(method.consumer_tag)))
         elif isinstance(method, commands.Basic.GetOk):
             self._answered_by(method)
         self._begun, self._assembler = method, ContentAssembler(b"")
@@ -382,7 +382,7 @@ class ClientChannel:
             str(method.routing_key), content.properties, content.body,
         )  # fmt: skip
         if isinstance(method, commands.Basic.Deliver):
-            self.deliver(_encoded(str(method.consumer_tag)), [delivery])
+            self.deliver(bytes_of(str(method.consumer_tag)), [delivery])
         else:
             self._got(method, delivery)
 
@@ -431,9 +431,9 @@ class ClientChannel:
         call = self._answered_by(method)
         self._calls.popleft()
         if isinstance(method, commands.Basic.ConsumeOk) and call.take is not None:
-            self._consumers[_encoded(str(method.consumer_tag))] = call.take
+            self._consumers[bytes_of(str(method.consumer_tag))] = call.take
         elif isinstance(method, commands.Basic.CancelOk):
-            self._consumers.pop(_encoded(str(method.consumer_tag)), None)
+            self._consumers.pop(bytes_of(str(method.consumer_tag)), None)
         if not call.future.done():
             call.future.set_result(method)
 
@@ -441,7 +441,7 @@ class ClientChannel:
         tag = str(method.consumer_tag)
         if not method.nowait:
             self._send(commands.Basic.CancelOk, consumer_tag=tag)
-        if self._consumers.pop(_encoded(tag), None) is not None:
+        if self._consumers.pop(bytes_of(tag), None) is not None:
             self.on_cancelled(tag)
 
     def _set_flowing(self, is_active: bool) -> None:
@@ -483,10 +483,6 @@ class ClientChannel:
         """The connection's output takes messages again."""
         if self._is_flowing and not self._is_closing:
             self.on_writable()
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _ignore(_: object) -> None:

@@ -35,7 +35,7 @@ from leveret.broker.moving.federation.upstream_objects import (
 )
 from leveret.broker.moving.transfers.attempts import TransferFailed
 from leveret.broker.moving.transfers.stopping import first_end, give, settle
-from leveret.broker.moving.transfers.transfer import Readdress, Transfer
+from leveret.broker.moving.transfers.transfer import MessageTransfer, Readdress
 from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM
 from leveret.broker.policies.federation_parameters import NEVER, SINGLE
 from leveret.broker.runtime.clock import Clock
@@ -55,7 +55,7 @@ class ExchangeMover:
         self._exchange = exchange
         self._clock = clock
 
-    async def move(self, ends: LinkEnds, is_running: Callable[[Transfer], object]) -> None:
+    async def move(self, ends: LinkEnds, is_running: Callable[[MessageTransfer], object]) -> None:
         """Move messages from the upstream until a connection or channel is lost."""
         await refuse_own_upstream(self._definition, ends)
         loop = asyncio.get_running_loop()
@@ -89,13 +89,13 @@ class ExchangeMover:
 
     def _transfer(
         self, ends: LinkEnds, consuming: ClientChannel, publishing: ClientChannel
-    ) -> Transfer:
+    ) -> MessageTransfer:
         upstream, place = self._definition.upstream, self._definition.place
         change = ExchangeHeaders(
             without_credentials(ends.uri), place.name, ends.upstream_cluster, ends.upstream_vhost,
             self._definition.cluster_name, place.vhost, upstream.max_hops, upstream.trusts_user_id,
         )  # fmt: skip
-        transfer = Transfer(
+        transfer = MessageTransfer(
             consuming, publishing, upstream.ack_mode, Readdress(place.name, None, change), None,
             _never, ends.upstream.set_reading, self._clock.call_later_ms,
         )  # fmt: skip
@@ -104,7 +104,7 @@ class ExchangeMover:
         publishing.on_writable = transfer.go_on
         return transfer
 
-    async def _consume(self, channel: ClientChannel, queue: str, transfer: Transfer) -> str:
+    async def _consume(self, channel: ClientChannel, queue: str, transfer: MessageTransfer) -> str:
         upstream = self._definition.upstream
         no_ack = upstream.ack_mode == NO_ACK
         if not no_ack:

@@ -31,7 +31,7 @@ from leveret.broker.moving.transfers.attempts import (
     connect_to_any,
     preparing,
 )
-from leveret.broker.moving.transfers.transfer import Transfer
+from leveret.broker.moving.transfers.transfer import MessageTransfer
 from leveret.broker.runtime.clock import Clock
 
 CLUSTER_NAME_MAX: Final = 1024
@@ -74,7 +74,7 @@ class LinkEnds:
 class LinkWork(Protocol):
     """The work of one kind of links with both connections."""
 
-    async def move(self, ends: LinkEnds, is_running: Callable[[Transfer], object]) -> None:
+    async def move(self, ends: LinkEnds, is_running: Callable[[MessageTransfer], object]) -> None:
         """Move messages from the upstream until a connection or channel is lost.
 
         is_running: called when messages can arrive. Raises ConnectionFailed, ConnectionClosed,
@@ -106,7 +106,7 @@ class RunningLink:
         self._task: asyncio.Task[bool] | None = None
         self._is_removed = False
         # While it runs: how messages move, and its connection to this node.
-        self._moving: tuple[Transfer, str] | None = None
+        self._moving: tuple[MessageTransfer, str] | None = None
         self._state, self._error, self._since_s = STARTING, "", clock.wall_time_s()
         self._uri = without_credentials(definition.upstream.uris[0])
 
@@ -196,7 +196,7 @@ class RunningLink:
                 await self._remove(ends)
             raise
 
-    def _is_running(self, local_connection: str, transfer: Transfer) -> None:
+    def _is_running(self, local_connection: str, transfer: MessageTransfer) -> None:
         self._moving = transfer, local_connection
         self._report(RUNNING)
         self._attempts.succeeded()

@@ -14,7 +14,7 @@ from typing import Final
 
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.moving.client.channel import ClientChannel
-from leveret.broker.moving.transfers.transfer import Transfer
+from leveret.broker.moving.transfers.transfer import MessageTransfer
 from leveret.broker.policies.ack_modes import NO_ACK
 from leveret.broker.policies.federation_parameters import Upstream
 from leveret.broker.queues.contract.demand import Demand
@@ -45,7 +45,7 @@ class QueueConsumer:
         channel: ClientChannel,
         upstream_queue: str,
         upstream: Upstream,
-        transfer: Transfer,
+        transfer: MessageTransfer,
         call_later_ms: Callable[[float, Callable[[], object]], Timer],
     ) -> None:
         self._queue = queue

@@ -27,7 +27,7 @@ from leveret.broker.moving.federation.queue_headers import QueueHeaders
 from leveret.broker.moving.federation.unpublishable_messages import UnpublishableMessages
 from leveret.broker.moving.transfers.attempts import TransferFailed
 from leveret.broker.moving.transfers.stopping import first_end, give, settle
-from leveret.broker.moving.transfers.transfer import Readdress, Transfer
+from leveret.broker.moving.transfers.transfer import MessageTransfer, Readdress
 from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.clock import Clock
@@ -51,7 +51,7 @@ class QueueMover:
         self._queue = queue
         self._clock = clock
 
-    async def move(self, ends: LinkEnds, is_running: Callable[[Transfer], object]) -> None:
+    async def move(self, ends: LinkEnds, is_running: Callable[[MessageTransfer], object]) -> None:
         """Move messages while the queue wants them, until a connection or channel is lost."""
         await self._check(ends)
         await self._declare(ends.upstream)
@@ -117,12 +117,12 @@ class QueueMover:
         publishing: ClientChannel,
         consuming: ClientChannel,
         broken: asyncio.Future[str],
-    ) -> Transfer:
+    ) -> MessageTransfer:
         """A transfer between the two channels. broken: set to the reason why it cannot go on."""
         name, upstream = self._place.name, self._upstream
         uri = without_credentials(ends.uri)
         headers = QueueHeaders(uri, name, upstream.trusts_user_id)
-        transfer = Transfer(
+        transfer = MessageTransfer(
             consuming, publishing, upstream.ack_mode, Readdress("", name, headers, mandatory=True),
             None, _never, ends.upstream.set_reading, self._clock.call_later_ms,
         )  # fmt: skip

@@ -8,7 +8,7 @@ remove it. So each reason is logged once while a link runs.
 import logging
 from typing import Final
 
-from leveret.broker.moving.transfers.transfer import Transfer
+from leveret.broker.moving.transfers.transfer import MessageTransfer
 from leveret.broker.policies.ack_modes import NO_ACK
 
 REASONS_MAX: Final = 100
@@ -25,7 +25,7 @@ class UnpublishableMessages:
         self._becomes = "is lost" if ack_mode == NO_ACK else "goes back to the upstream"
         self._told: set[str] = set()
 
-    def of(self, transfer: Transfer) -> None:
+    def of(self, transfer: MessageTransfer) -> None:
         """Make a transfer leave damaged messages out."""
         transfer.leaves_out = True
         transfer.on_unpublishable = self._tell

@@ -8,7 +8,7 @@ has not confirmed it for at least that long. RabbitMQ has no such check.
 from collections.abc import Callable
 from typing import Final
 
-from leveret.broker.moving.transfers.transfer import Transfer
+from leveret.broker.moving.transfers.transfer import MessageTransfer
 from leveret.broker.runtime.clock import Clock, Timer
 
 LOOK_MS: Final = 60_000
@@ -20,7 +20,9 @@ class ConfirmWatch:
     tell: called with the problem when it begins, and with an empty text when it ends.
     """
 
-    def __init__(self, transfer: Transfer, clock: Clock, tell: Callable[[str], object]) -> None:
+    def __init__(
+        self, transfer: MessageTransfer, clock: Clock, tell: Callable[[str], object]
+    ) -> None:
         self._transfer = transfer
         self._clock = clock
         self._tell = tell

@@ -54,7 +54,7 @@ from leveret.broker.moving.transfers.attempts import (
 )
 from leveret.broker.moving.transfers.one_vhost import are_one_vhost
 from leveret.broker.moving.transfers.stopping import first_end, give, settle
-from leveret.broker.moving.transfers.transfer import Transfer
+from leveret.broker.moving.transfers.transfer import MessageTransfer
 from leveret.broker.policies.ack_modes import ON_CONFIRM
 from leveret.broker.policies.shovel_parameter import QueueBounds, ShovelDefinition
 from leveret.broker.runtime.clock import Clock
@@ -105,7 +105,7 @@ class Shovel:
         # Messages that a failed attempt has left to move, for a shovel with an end.
         self._left: int | None = None
         # While messages move: the transfer, and the destination.
-        self._moving: tuple[Transfer, ClientConnection] | None = None
+        self._moving: tuple[MessageTransfer, ClientConnection] | None = None
         self._state, self._reason, self._since_s = STARTING, "", clock.wall_time_s()
         self._uris = "", ""
 
@@ -261,7 +261,7 @@ class Shovel:
 
         ended: asyncio.Future[None] = loop.create_future()
         broken: asyncio.Future[str] = loop.create_future()
-        transfer = Transfer(
+        transfer = MessageTransfer(
             consuming, publishing, definition.ack_mode,
             readdress_of(definition, facts, self._clock.wall_time_s, self._came_round), limit,
             partial(give, ended, None), source.set_reading,

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from leveret.broker.moving.client.channel import ClientChannel
 from leveret.broker.moving.client.connection import ClientConnection
 from leveret.broker.moving.client.ended import ChannelClosed, ConnectionClosed
-from leveret.broker.moving.transfers.transfer import Transfer
+from leveret.broker.moving.transfers.transfer import MessageTransfer
 
 SETTLE_SECONDS_MAX: Final = 10.0
 SETTLE_POLL_SECONDS: Final = 0.01
@@ -37,7 +37,7 @@ async def first_end(
 
 
 async def settle(
-    consuming: ClientChannel, tag: str, publishing: ClientChannel, transfer: Transfer
+    consuming: ClientChannel, tag: str, publishing: ClientChannel, transfer: MessageTransfer
 ) -> None:
     """Stop the deliveries, and wait until published messages are confirmed.
 

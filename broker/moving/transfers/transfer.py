@@ -131,7 +131,7 @@ class Readdress:
         self.mandatory = mandatory
 
 
-class Transfer:
+class MessageTransfer:
     """One transfer between two channels.
 
     limit: after how many messages it ends; None for never. ended: called then. set_reading: has the

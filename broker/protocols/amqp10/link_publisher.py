@@ -31,7 +31,7 @@ from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.pending import Steps
 from leveret.broker.sessions import publishing
 from leveret.broker.sessions.session import Session
-from leveret.broker.sessions.targets import RUN_WORK, Target, address_key
+from leveret.broker.sessions.targets import RUN_WORK, PublishTarget, address_key
 from leveret.storage.messages.message import Message
 
 MESSAGE_WORK: Final = 4
@@ -60,7 +60,7 @@ class LinkPublisher:
         # The standard's default, which RabbitMQ has since 4.2.
         self._reader = MessageReader(not session.services.config.is_as_rabbitmq_4_3)
         self.link: IncomingLink | None = None
-        self._target: Target | None = None
+        self._target: PublishTarget | None = None
         self._kind = _NO_KIND
         self._count_max: i64 = 1
         self._messages: list[Message] = []
@@ -106,7 +106,7 @@ class LinkPublisher:
         self._body_bytes += len(body)
         self._delivery_ids.append(SETTLED_BY_CLIENT if link.is_settled else link.delivery_id)
 
-    def _begin(self, link: IncomingLink, header: ContentHeader, target: Target) -> None:
+    def _begin(self, link: IncomingLink, header: ContentHeader, target: PublishTarget) -> None:
         self.link = link
         self._target = target
         self._kind = header.kind
@@ -151,7 +151,7 @@ class LinkPublisher:
 
     # Addresses
 
-    def _target_of(self, link: IncomingLink) -> Target:
+    def _target_of(self, link: IncomingLink) -> PublishTarget:
         """The route of the message that was read."""
         targets = self._targets
         key = link.target_key

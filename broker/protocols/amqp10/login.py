@@ -35,7 +35,7 @@ from leveret.broker.protocols.logging_in import (
     AMQPLAIN,
     EXTERNAL,
     PLAIN,
-    ClientConnection,
+    AuthenticatingConnection,
     Sasl,
     Unexpected,
     find_user,
@@ -64,7 +64,7 @@ _CAPABILITIES: Final = ["LINK_PAIR_V1_0", "ANONYMOUS-RELAY"]
 logger = logging.getLogger("leveret.connection")
 
 
-class LoginConnection(ClientConnection, Protocol):
+class LoginConnection(AuthenticatingConnection, Protocol):
     """The connection, as the handshake sees it."""
 
     def send_header(self, header: bytes) -> None:

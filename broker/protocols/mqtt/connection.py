@@ -29,8 +29,8 @@ from leveret.broker.protocols.mqtt.incoming import MqttInput
 from leveret.broker.protocols.mqtt.keep_alives import KeepAlives, allowed_ms
 from leveret.broker.protocols.mqtt.login import (
     PROTOCOL,
+    ConnectRefused,
     LoggedIn,
-    Refused,
     check_certificate,
     check_connect,
     log_in,
@@ -208,7 +208,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
             check_connect(packet, self.services.config.mqtt)
             check_certificate(self, packet.client_id)
             logged_in = await log_in(self, packet)
-        except Refused as refused:
+        except ConnectRefused as refused:
             self._refuse(refused.code, str(refused))
             return
         await self._take_up(packet, logged_in, packet.client_id or assigned)

@@ -242,7 +242,7 @@ class Inbound:
         return [SendPubcomp(packet_id, True)]
 
 
-class _Sent(Enum):
+class _SendingState(Enum):
     WRITING = auto()
     SENT = auto()
     RELEASING = auto()
@@ -260,7 +260,12 @@ class _Delivery:
     )  # fmt: skip
 
     def __init__(
-        self, packet_id: int, identity: bytes, state: _Sent, is_repeatable: bool, is_seen: bool
+        self,
+        packet_id: int,
+        identity: bytes,
+        state: _SendingState,
+        is_repeatable: bool,
+        is_seen: bool,
     ) -> None:
         self.packet_id = packet_id
         self.identity = identity
@@ -293,17 +298,17 @@ class Outbound:
         machine = cls()
         for record in records:
             if record.fact is Fact.SENT:
-                machine._restore(record, _Sent.SENT)
+                machine._restore(record, _SendingState.SENT)
             elif record.fact is Fact.RELEASED:
-                machine._restore(record, _Sent.RELEASED)
+                machine._restore(record, _SendingState.RELEASED)
         return machine
 
-    def _restore(self, record: Record, state: _Sent) -> None:
+    def _restore(self, record: Record, state: _SendingState) -> None:
         packet_id, identity = record.packet_id, record.identity
         former = self._by_id.pop(packet_id, None)
         if former is not None:
             del self._by_identity[former.identity]
-            if former.identity != identity and former.state is _Sent.RELEASED:
+            if former.identity != identity and former.state is _SendingState.RELEASED:
                 # Its identifier was used again, so it was completed.
                 self._finished[former.identity] = former
         self._finished.pop(identity, None)
@@ -321,7 +326,7 @@ class Outbound:
     @property
     def released(self) -> list[bytes]:
         """The identities of the messages that wait for PUBCOMP only."""
-        return [one.identity for one in self._by_id.values() if one.state is _Sent.RELEASED]
+        return [one.identity for one in self._by_id.values() if one.state is _SendingState.RELEASED]
 
     @property
     def finished_count(self) -> int:
@@ -333,7 +338,7 @@ class Outbound:
         return [
             SendPubrel(packet_id)
             for packet_id, delivery in self._by_id.items()
-            if delivery.state is _Sent.RELEASED
+            if delivery.state is _SendingState.RELEASED
         ]
 
     def delivered(
@@ -353,9 +358,9 @@ class Outbound:
             finished.ack_epoch = self._epoch
             return [Acknowledge(identity)]
         delivery.is_seen = True
-        if delivery.state is _Sent.SENT:
+        if delivery.state is _SendingState.SENT:
             return [SendPublish(delivery.packet_id, identity, True)]
-        if delivery.state is _Sent.RELEASED:
+        if delivery.state is _SendingState.RELEASED:
             # The client has it; the acknowledgement was lost.
             delivery.ack_epoch = self._epoch
             return [Acknowledge(identity)]
@@ -363,7 +368,7 @@ class Outbound:
 
     def _send(self, identity: bytes, is_repeatable: bool) -> list[Effect]:
         packet_id = self._free_id()
-        delivery = _Delivery(packet_id, identity, _Sent.WRITING, is_repeatable, True)
+        delivery = _Delivery(packet_id, identity, _SendingState.WRITING, is_repeatable, True)
         self._by_id[packet_id] = self._by_identity[identity] = delivery
         return [Record(Fact.SENT, packet_id, identity, is_repeatable)]
 
@@ -381,12 +386,12 @@ class Outbound:
         delivery = self._by_id.get(packet_id)
         if delivery is None:
             return [] if is_refused else [SendPubrel(packet_id, False)]
-        if delivery.state is _Sent.SENT:
+        if delivery.state is _SendingState.SENT:
             return self._release(delivery, is_refused)
-        return [SendPubrel(packet_id)] if delivery.state is _Sent.RELEASED else []
+        return [SendPubrel(packet_id)] if delivery.state is _SendingState.RELEASED else []
 
     def _release(self, delivery: _Delivery, is_refused: bool) -> list[Effect]:
-        delivery.state, delivery.is_refused = _Sent.RELEASING, is_refused
+        delivery.state, delivery.is_refused = _SendingState.RELEASING, is_refused
         return [
             Record(
                 Fact.RELEASED, delivery.packet_id, delivery.identity, delivery.is_repeatable
@@ -396,11 +401,11 @@ class Outbound:
     def synced(self, packet_id: int) -> list[Effect]:
         """SENT or RELEASED of a packet identifier is on disk."""
         delivery = self._by_id[packet_id]
-        if delivery.state is _Sent.WRITING:
-            delivery.state = _Sent.SENT
+        if delivery.state is _SendingState.WRITING:
+            delivery.state = _SendingState.SENT
             return [SendPublish(packet_id, delivery.identity, False)]
-        assert delivery.state is _Sent.RELEASING, "XO3: nothing else waits for a record"
-        delivery.state = _Sent.RELEASED
+        assert delivery.state is _SendingState.RELEASING, "XO3: nothing else waits for a record"
+        delivery.state = _SendingState.RELEASED
         delivery.ack_epoch = self._epoch
         acknowledge = Acknowledge(delivery.identity)
         if delivery.is_refused:
@@ -410,7 +415,7 @@ class Outbound:
     def completed(self, packet_id: int) -> list[Effect]:
         """PUBCOMP has come, perhaps again."""
         delivery = self._by_id.get(packet_id)
-        if delivery is None or delivery.state is not _Sent.RELEASED:
+        if delivery is None or delivery.state is not _SendingState.RELEASED:
             return []
         del self._by_id[packet_id]
         identity = delivery.identity
@@ -446,7 +451,7 @@ class Outbound:
         """
         effects: list[Effect] = []
         for delivery in tuple(self._by_id.values()):
-            is_gone = delivery.state is _Sent.SENT and not delivery.is_seen
+            is_gone = delivery.state is _SendingState.SENT and not delivery.is_seen
             if is_gone and not self._may_come_again(delivery):
                 effects += self._release(delivery, False)
         for identity, delivery in tuple(self._finished.items()):

@@ -28,7 +28,7 @@ from leveret.broker.protocols.mqtt.exactly_once import (
     SendPubrel,
 )
 from leveret.broker.protocols.mqtt.exactly_once_messages import (
-    Tracked,
+    TrackedPublish,
     barrier_header,
     nonce_of,
     read_tracked,
@@ -124,7 +124,7 @@ class ExactlyOnceConsumer(MqttConsumer):
         if others:
             super().deliver(others)
 
-    def _take(self, entry: Entry, tracked: Tracked, counted: list[Entry]) -> None:
+    def _take(self, entry: Entry, tracked: TrackedPublish, counted: list[Entry]) -> None:
         identity = tracked.identity
         is_under_way = identity in self._outbound
         if identity in self._entries or (not is_under_way and self._is_too_large(entry)):

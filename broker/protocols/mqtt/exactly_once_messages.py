@@ -35,7 +35,7 @@ _MARK: Final = 0
 assert _HEAD.size == EXACTLY_ONCE_HEAD_BYTES, "messages.py skips the head"
 
 
-class Tracked(NamedTuple):
+class TrackedPublish(NamedTuple):
     """What a message of QoS 2 is known by."""
 
     packet_id: int
@@ -52,7 +52,7 @@ class Ordered(NamedTuple):
     record: Record | None
 
 
-def tracked_header(plain: ContentHeader, tracked: Tracked) -> ContentHeader:
+def tracked_header(plain: ContentHeader, tracked: TrackedPublish) -> ContentHeader:
     """The header of a message of QoS 2. plain: that of the same message with QoS 1."""
     flags, properties = (b"\0", b"") if plain.form is None else (
         plain.form.data[:1], plain.form.data[1:],
@@ -67,13 +67,13 @@ def tracked_header(plain: ContentHeader, tracked: Tracked) -> ContentHeader:
     return ContentHeader(plain.raw, plain.kind, (), False, stored, None, form)
 
 
-def read_tracked(header: Header) -> Tracked | None:
+def read_tracked(header: Header) -> TrackedPublish | None:
     """What a message is known by; None if it is not of QoS 2."""
     form = header.form if isinstance(header, ContentHeader) else None
     if form is None or form.protocol != EXACTLY_ONCE_FORM:
         return None
     packet_id, identity, oldest_number, is_repeatable = _HEAD.unpack_from(form.data, 1)
-    return Tracked(packet_id, identity, oldest_number, bool(is_repeatable))
+    return TrackedPublish(packet_id, identity, oldest_number, bool(is_repeatable))
 
 
 def barrier_header(nonce: bytes) -> ContentHeader:

@@ -26,7 +26,7 @@ from leveret.broker.protocols.mqtt.exactly_once import (
     SendPubcomp,
     SendPubrec,
 )
-from leveret.broker.protocols.mqtt.exactly_once_messages import Tracked, tracked_header
+from leveret.broker.protocols.mqtt.exactly_once_messages import TrackedPublish, tracked_header
 from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
 from leveret.broker.protocols.mqtt.properties import MalformedPacket
 from leveret.broker.protocols.mqtt.record_queue import Records
@@ -36,7 +36,7 @@ from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.pending import Answer, Steps
 from leveret.broker.sessions import publishing
 from leveret.broker.sessions.resolving import resolve
-from leveret.broker.sessions.targets import Target
+from leveret.broker.sessions.targets import PublishTarget
 from leveret.broker.vhost.fan_out import QUEUES_AT_ONCE
 from leveret.storage.messages.message import Message
 
@@ -44,11 +44,11 @@ from leveret.storage.messages.message import Message
 class PublishingParts(Protocol):
     """The publisher of the connection (publisher.py)."""
 
-    def leave_out_own(self, target: Target) -> None:
+    def leave_out_own(self, target: PublishTarget) -> None:
         """Remove the session's own queues from a target, if its filters say `no local`."""
 
     def retain(
-        self, session: MqttSession, target: Target, message: Message, is_confirmed: bool
+        self, session: MqttSession, target: PublishTarget, message: Message, is_confirmed: bool
     ) -> None:
         """Keep a message that was just published for later subscribers."""
 
@@ -73,7 +73,12 @@ class _Wanted:
     __slots__ = ("body", "header", "identity", "packet_id", "retains", "target")
 
     def __init__(
-        self, effect: HandOver, target: Target, header: ContentHeader, body: bytes, retains: bool
+        self,
+        effect: HandOver,
+        target: PublishTarget,
+        header: ContentHeader,
+        body: bytes,
+        retains: bool,
     ) -> None:
         self.packet_id, self.identity = effect.packet_id, effect.identity
         self.target = target
@@ -144,7 +149,12 @@ class ExactlyOncePublisher:
     # PUBLISH
 
     def publish(
-        self, packet_id: int, target: Target, header: ContentHeader, body: bytes, retains: bool
+        self,
+        packet_id: int,
+        target: PublishTarget,
+        header: ContentHeader,
+        body: bytes,
+        retains: bool,
     ) -> Steps | None:
         """PUBLISH has come. header: of the message with QoS 1. Raises Fault.
 
@@ -179,7 +189,7 @@ class ExactlyOncePublisher:
         is_plain = target.is_simple and wanted.header.kind < NEEDS_CARE
         if not (is_plain and not wanted.header.expires and _are_in_one_log(queues)):
             return self._hand_over_in_two_steps(wanted)
-        both = Target(target.address, False)
+        both = PublishTarget(target.address, False)
         both.exchange, both.generation, both.is_simple = target.exchange, target.generation, True
         both.queues, both.work = queues, target.work + 1
         self._records.wrote_with_message(wanted.identity)
@@ -194,11 +204,13 @@ class ExactlyOncePublisher:
         if rest is not None:
             await rest
 
-    def _publish(self, wanted: "_Wanted", target: Target, is_repeatable: bool) -> Steps | None:
+    def _publish(
+        self, wanted: "_Wanted", target: PublishTarget, is_repeatable: bool
+    ) -> Steps | None:
         """Publish a message to the queues of a target."""
         # Finding it takes as long as there are packet identifiers in use.
         oldest_number = self._inbound.oldest_number if is_repeatable else 0
-        tracked = Tracked(wanted.packet_id, wanted.identity, oldest_number, is_repeatable)
+        tracked = TrackedPublish(wanted.packet_id, wanted.identity, oldest_number, is_repeatable)
         header = tracked_header(wanted.header, tracked)
         message = Message(target.address, header, wanted.body)
         answered = _Answered(wanted.packet_id, False)

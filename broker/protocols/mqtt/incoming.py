@@ -18,7 +18,7 @@ from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
 from leveret.broker.protocols.mqtt.packet_input import PacketInput
 from leveret.broker.protocols.mqtt.packets import UnknownProtocol
 from leveret.broker.protocols.mqtt.properties import MalformedPacket
-from leveret.broker.protocols.mqtt.publisher import Publisher
+from leveret.broker.protocols.mqtt.publisher import MqttPublisher
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.pending import Steps
 from leveret.storage.messages.message import Entry
@@ -97,7 +97,7 @@ class MqttInput(HeldInput):
         self._acked_queue: QueueClient | None = None
         self.last_read_ms = 0
         self.packets = PacketInput(packet_bytes_max)
-        self.publisher: Publisher | None = None
+        self.publisher: MqttPublisher | None = None
 
     def logged_in(self, level: int, packet_bytes_max: int) -> None:
         """The client is known. level: of the protocol."""
@@ -187,14 +187,14 @@ class MqttInput(HeldInput):
             publisher.flush()
         return False
 
-    def _may_publish(self, publisher: Publisher) -> bool:
+    def _may_publish(self, publisher: MqttPublisher) -> bool:
         """Publish the run that has waited, unless it has to wait on."""
         if self._operation is not None or self._reading.is_blocked:
             return False
         return publisher.flush()
 
-    def _make_publisher(self) -> Publisher:
-        return Publisher(self._connection.session, self._reading, self)
+    def _make_publisher(self) -> MqttPublisher:
+        return MqttPublisher(self._connection.session, self._reading, self)
 
     def _handle_other(self, first: int) -> None:
         """Handle a packet other than PUBLISH and PUBACK. Raises MalformedPacket."""

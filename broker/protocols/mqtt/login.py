@@ -19,7 +19,7 @@ from leveret.broker.auth.identity import Identity, LoginAttempt
 from leveret.broker.config.mqtt_settings import EXACTLY_ONCE, MqttSettings
 from leveret.broker.events.connection_events import login_failed, login_succeeded
 from leveret.broker.policies.parameters import GLOBAL, NO_VHOST
-from leveret.broker.protocols.logging_in import ClientConnection
+from leveret.broker.protocols.logging_in import AuthenticatingConnection
 from leveret.broker.protocols.mqtt import codes
 from leveret.broker.protocols.mqtt.packets import Connect
 from leveret.broker.protocols.mqtt.properties import AUTHENTICATION_METHOD
@@ -34,7 +34,7 @@ CERTIFICATE_MAPPING: Final = "mqtt_default_vhosts"
 logger = logging.getLogger("leveret.connection")
 
 
-class Refused(Exception):
+class ConnectRefused(Exception):
     """CONNECT is refused. code: the reason code."""
 
     def __init__(self, code: int, reason: str) -> None:
@@ -49,7 +49,7 @@ class LoggedIn(NamedTuple):
     vhost: VirtualHost
 
 
-class Credentials(NamedTuple):
+class LoginAndVhost(NamedTuple):
     """What a client logs in with, and the virtual host that it opens."""
 
     vhost: str
@@ -58,19 +58,21 @@ class Credentials(NamedTuple):
 
 
 def check_connect(packet: Connect, settings: MqttSettings) -> None:
-    """Raise Refused for what no client may ask for."""
+    """Raise ConnectRefused for a CONNECT that no client may send."""
     if AUTHENTICATION_METHOD in packet.properties:
         method = packet.properties[AUTHENTICATION_METHOD]
-        raise Refused(codes.BAD_AUTHENTICATION_METHOD, f"there is no method {method!r}")
+        raise ConnectRefused(codes.BAD_AUTHENTICATION_METHOD, f"there is no method {method!r}")
     if not packet.client_id and not packet.is_clean and packet.level != codes.LEVEL_5:
-        raise Refused(codes.INVALID_CLIENT_ID, "a session that stays needs a client identifier")
+        raise ConnectRefused(
+            codes.INVALID_CLIENT_ID, "a session that stays needs a client identifier"
+        )
     is_qos_2 = packet.will is not None and packet.will.qos > 1
     if is_qos_2 and packet.level == codes.LEVEL_5 and settings.qos2 != EXACTLY_ONCE:
-        raise Refused(codes.QOS_NOT_SUPPORTED, "the will has QoS 2")
+        raise ConnectRefused(codes.QOS_NOT_SUPPORTED, "the will has QoS 2")
 
 
-def check_certificate(connection: ClientConnection, client_id: str) -> None:
-    """Raise Refused if the client's certificate has another client identifier."""
+def check_certificate(connection: AuthenticatingConnection, client_id: str) -> None:
+    """Raise ConnectRefused if the client's certificate has another client identifier."""
     settings, tls = connection.services.config.mqtt, connection.services.config.tls
     source = settings.ssl_cert_client_id_from
     if not source or connection.tls is None:
@@ -83,13 +85,13 @@ def check_certificate(connection: ClientConnection, client_id: str) -> None:
     except CertificateRefused:
         return
     if name != client_id:
-        raise Refused(
+        raise ConnectRefused(
             codes.INVALID_CLIENT_ID, f"its certificate has the client identifier '{name}'"
         )
 
 
-async def log_in(connection: ClientConnection, packet: Connect) -> LoggedIn:
-    """Log the client in. Raises Refused."""
+async def log_in(connection: AuthenticatingConnection, packet: Connect) -> LoggedIn:
+    """Log the client in. Raises ConnectRefused."""
     services = connection.services
     settings = services.config.mqtt
     certificate = _certificate_name(connection)
@@ -101,28 +103,28 @@ async def log_in(connection: ClientConnection, packet: Connect) -> LoggedIn:
     if user is None:
         problem = f"user '{attempt.shown_name}' - invalid credentials"
         login_failed(connection, credentials.name, problem)
-        raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, problem)
+        raise ConnectRefused(codes.BAD_USER_NAME_OR_PASSWORD, problem)
     login_succeeded(connection, user.name)
     name = credentials.vhost
     vhost = services.vhosts.get(name)
     if vhost is None:
-        raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, f"vhost '{name}' does not exist")
+        raise ConnectRefused(codes.BAD_USER_NAME_OR_PASSWORD, f"vhost '{name}' does not exist")
     try:
         connection.check_node_limits()
         connection.check_limits(user, name)
     except Fault as fault:
-        raise Refused(codes.QUOTA_EXCEEDED, fault.explanation) from None
+        raise ConnectRefused(codes.QUOTA_EXCEEDED, fault.explanation) from None
     try:
         await services.access.check_vhost(user, name, connection.peer_host)
     except Fault as fault:
-        raise Refused(codes.NOT_AUTHORIZED, fault.explanation) from None
+        raise ConnectRefused(codes.NOT_AUTHORIZED, fault.explanation) from None
     if vhost.is_deleted:
         # Deleted while a backend was checking.
-        raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, f"vhost '{name}' does not exist")
+        raise ConnectRefused(codes.BAD_USER_NAME_OR_PASSWORD, f"vhost '{name}' does not exist")
     return LoggedIn(user, vhost)
 
 
-def _certificate_name(connection: ClientConnection) -> str | None:
+def _certificate_name(connection: AuthenticatingConnection) -> str | None:
     """The user name in the client's certificate; None if there is none."""
     if connection.tls is None:
         return None
@@ -134,9 +136,12 @@ def _certificate_name(connection: ClientConnection) -> str | None:
 
 
 def _credentials(
-    connection: ClientConnection, packet: Connect, settings: MqttSettings, certificate: str | None
-) -> Credentials:
-    """What the client logs in with. Raises Refused."""
+    connection: AuthenticatingConnection,
+    packet: Connect,
+    settings: MqttSettings,
+    certificate: str | None,
+) -> LoginAndVhost:
+    """The login of the client, and its vhost. Raises ConnectRefused."""
     user, password = packet.user, packet.password
     if user is None and password is None:
         if settings.ssl_cert_login and certificate is not None:
@@ -144,19 +149,23 @@ def _credentials(
         elif settings.allow_anonymous:
             user, password = settings.default_user, settings.default_pass
         else:
-            raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, "anonymous clients are not allowed")
+            raise ConnectRefused(
+                codes.BAD_USER_NAME_OR_PASSWORD, "anonymous clients are not allowed"
+            )
     elif user is None or not password:
-        raise Refused(codes.BAD_USER_NAME_OR_PASSWORD, "there is no password, or no user name")
+        raise ConnectRefused(
+            codes.BAD_USER_NAME_OR_PASSWORD, "there is no password, or no user name"
+        )
     services, port = connection.services, str(connection.own_port)
     if certificate is not None:
         vhost = _mapped(services, CERTIFICATE_MAPPING, certificate)
         vhost = vhost or _mapped(services, PORT_MAPPING, port)
         if vhost:
-            return Credentials(vhost, user, password)
+            return LoginAndVhost(vhost, user, password)
     vhost, colon, name = user.rpartition(":")
     if colon:
-        return Credentials(vhost, name, password)
-    return Credentials(_mapped(services, PORT_MAPPING, port) or settings.vhost, user, password)
+        return LoginAndVhost(vhost, name, password)
+    return LoginAndVhost(_mapped(services, PORT_MAPPING, port) or settings.vhost, user, password)
 
 
 def _mapped(services: Services, parameter: str, key: str) -> str:

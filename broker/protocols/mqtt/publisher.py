@@ -40,7 +40,7 @@ from leveret.broker.runtime.pending import Answer, Steps
 from leveret.broker.services.services import Services
 from leveret.broker.sessions import publishing
 from leveret.broker.sessions.resolving import resolve
-from leveret.broker.sessions.targets import RUN_WORK, Target
+from leveret.broker.sessions.targets import RUN_WORK, PublishTarget
 from leveret.storage.messages.message import Address, Message
 from leveret.storage.retained.retained_file import RetainedFileError
 
@@ -75,7 +75,7 @@ class Published:
         self.key = -1
 
 
-class Publisher:
+class MqttPublisher:
     """The publishes of one connection. has_run: there are messages that are not published yet."""
 
     __slots__ = (
@@ -98,7 +98,7 @@ class Publisher:
         self.exchange = settings.exchange
         self._head = b""
         """The topic of the run with its length before it, as in the packets."""
-        self._target: Target | None = None
+        self._target: PublishTarget | None = None
         self._run_header: ContentHeader = QOS_0
         self._qos: i64 = 0
         self._retains = False
@@ -282,7 +282,7 @@ class Publisher:
             raise MalformedPacket(f"topic alias {alias} is not known", codes.PROTOCOL_ERROR)
         return aliases[alias]
 
-    def _find_target(self, topic: bytes) -> Target:
+    def _find_target(self, topic: bytes) -> PublishTarget:
         target = self._targets.find(topic)
         if target is None:
             exchange = self.exchange
@@ -293,7 +293,7 @@ class Publisher:
                     codes.TOPIC_NAME_INVALID,
                 )
             encoded = encode_short_string(exchange) + encode_short_string(key)
-            target = Target(Address(exchange, key, encoded), False)
+            target = PublishTarget(Address(exchange, key, encoded), False)
             self._targets.add(topic, target)
         return target
 
@@ -339,7 +339,7 @@ class Publisher:
             self._reading.hold_back_for(target.queues)
         return True
 
-    def _publish(self, target: Target, publication: Publication) -> Steps | None:
+    def _publish(self, target: PublishTarget, publication: Publication) -> Steps | None:
         session = self._session
         if session.subscriptions.no_local_count and target.generation != session.vhost.generation:
             steps = resolve(session, target)
@@ -349,7 +349,7 @@ class Publisher:
         return publishing.publish(session, target, publication)
 
     async def _resolve_and_publish(
-        self, steps: Steps, target: Target, publication: Publication
+        self, steps: Steps, target: PublishTarget, publication: Publication
     ) -> None:
         await steps
         self.leave_out_own(target)
@@ -357,7 +357,7 @@ class Publisher:
         if rest is not None:
             await rest
 
-    def leave_out_own(self, target: Target) -> None:
+    def leave_out_own(self, target: PublishTarget) -> None:
         """If its filters say `no local`: do not publish to the session's own queues."""
         session = self._session
         key, subscriptions = target.address.routing_key, session.subscriptions
@@ -370,12 +370,12 @@ class Publisher:
             target.queues = [queue for queue in target.queues if queue.name not in refusing]
 
     async def _publish_later(
-        self, steps: Steps, target: Target, publication: Publication, retains: bool
+        self, steps: Steps, target: PublishTarget, publication: Publication, retains: bool
     ) -> None:
         await steps
         self._published(target, publication, retains)
 
-    def _published(self, target: Target, publication: Publication, retains: bool) -> None:
+    def _published(self, target: PublishTarget, publication: Publication, retains: bool) -> None:
         """The queues have the messages of a run, or will have them."""
         session = self._session
         if session.is_level_5 and target.is_simple and not target.queues:
@@ -393,7 +393,7 @@ class Publisher:
                 answers[place] = (answers[place][0], -code)
 
     def retain(
-        self, session: MqttSession, target: Target, message: Message, is_confirmed: bool
+        self, session: MqttSession, target: PublishTarget, message: Message, is_confirmed: bool
     ) -> None:
         """Keep a message that a session has just published; its confirm waits for the disk."""
         topic = session.topics.topic(target.address.routing_key)

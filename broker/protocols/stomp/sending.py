@@ -2,8 +2,8 @@
 
 Messages that come one behind the other, to one destination and of one kind (`ContentHeader.kind`),
 are a run, which is published in one call. What a head says is found out once: its destination
-becomes a `Target`, and its headers properties. Both are kept with a head that the scanner keeps
-(frames.py); targets are also found by the text of the destination.
+becomes a `PublishTarget`, and its headers properties. Both are kept with a head that the scanner
+keeps (frames.py); targets are also found by the text of the destination.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.runtime.pending import Steps
 from leveret.broker.runtime.turns import Turns
 from leveret.broker.sessions import publishing
-from leveret.broker.sessions.targets import RUN_WORK, Target
+from leveret.broker.sessions.targets import RUN_WORK, PublishTarget
 from leveret.storage.messages.message import Address, Message
 
 _KEY: Final = b"\0\0\0"
@@ -32,7 +32,7 @@ class SendUse:
 
     __slots__ = ("header", "target")
 
-    def __init__(self, target: Target, header: ContentHeader) -> None:
+    def __init__(self, target: PublishTarget, header: ContentHeader) -> None:
         self.target = target
         self.header = header
 
@@ -46,7 +46,7 @@ class Sending:
         self._session: StompSession | None = session
         self._turns: Turns = session.vhost.turns
         self._bytes_max = session.message_bytes_max
-        self._target: Target | None = None
+        self._target: PublishTarget | None = None
         self._messages: list[Message] = []
         self._body_bytes = 0
         self._kind = -1
@@ -109,7 +109,7 @@ class Sending:
         assert target is not None, "there is a run"
         return publishing.publish(session, target, Publication(messages, self._body_bytes))
 
-    def outruns(self) -> Target | None:
+    def outruns(self) -> PublishTarget | None:
         """The target of the last run, if the run was so large that consumers may be behind."""
         return self._target if self._body_bytes >= MANY_BYTES else None
 
@@ -127,15 +127,17 @@ def publishing_header(message: Message) -> ContentHeader:
     return header
 
 
-def target_of(session: StompSession, destination: str) -> Target | None:
+def target_of(session: StompSession, destination: str) -> PublishTarget | None:
     """The target that is known for the text of a destination."""
     return session.connection.targets.find(_key(destination))
 
 
-def add_target(session: StompSession, destination: str, exchange: str, routing_key: str) -> Target:
+def add_target(
+    session: StompSession, destination: str, exchange: str, routing_key: str
+) -> PublishTarget:
     """Keep the target of a destination. The names have at most 255 bytes."""
     encoded = encode_short_string(exchange) + encode_short_string(routing_key)
-    target = Target(Address(exchange, routing_key, encoded), is_mandatory=False)
+    target = PublishTarget(Address(exchange, routing_key, encoded), is_mandatory=False)
     session.connection.targets.add(_key(destination), target)
     return target
 

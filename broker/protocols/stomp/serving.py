@@ -5,13 +5,13 @@ from typing import Protocol
 from leveret.broker.auth.identity import Identity
 from leveret.broker.config import StompSettings
 from leveret.broker.net.held_input import InputConnection
-from leveret.broker.protocols.logging_in import ClientConnection
+from leveret.broker.protocols.logging_in import AuthenticatingConnection
 from leveret.broker.protocols.stomp.errors import StompError
 from leveret.broker.protocols.stomp.stomp_session import StompOutput, StompSession
 from leveret.broker.vhost.virtual_host import VirtualHost
 
 
-class StompClient(ClientConnection, InputConnection, Protocol):
+class StompClient(AuthenticatingConnection, InputConnection, Protocol):
     """The connection. session: None unless it is open. version: the negotiated version of STOMP.
 
     credentials: a name and a password that replace those of the client.

@@ -22,7 +22,7 @@ from leveret.broker.auth.sasl import SaslError
 from leveret.broker.events.connection_events import login_failed
 from leveret.broker.protocols.amqp091.connection.handshake import server_properties
 from leveret.broker.protocols.logging_in import (
-    ClientConnection,
+    AuthenticatingConnection,
     Sasl,
     Unexpected,
     find_user,
@@ -43,7 +43,7 @@ OPENING: Final = "opening"
 logger = logging.getLogger("leveret.connection")
 
 
-class StreamLoginConnection(ClientConnection, Protocol):
+class StreamLoginConnection(AuthenticatingConnection, Protocol):
     """The connection, as the handshake sees it."""
 
     @property

@@ -13,7 +13,7 @@ from leveret.broker.protocols.socket_connection import SocketConnection
 from leveret.broker.protocols.stomp.stomp_protocol import stomp_protocol
 from leveret.broker.protocols.websockets.opening import Offer
 from leveret.broker.protocols.websockets.web_socket import (
-    Closing,
+    CloseReason,
     WebProtocol,
     WebSocket,
     broke,
@@ -67,7 +67,7 @@ def _served(
     )  # fmt: skip
 
 
-def _mqtt_closing(connection: SocketConnection) -> Closing:
+def _mqtt_closing(connection: SocketConnection) -> CloseReason:
     if connection.ending.is_protocol_error:
         return broke("cannot_parse")
     if not connection.is_logged_in:
@@ -75,5 +75,5 @@ def _mqtt_closing(connection: SocketConnection) -> Closing:
     return died(connection, "MQTT")
 
 
-def _stomp_closing(connection: SocketConnection) -> Closing:
+def _stomp_closing(connection: SocketConnection) -> CloseReason:
     return died(connection, "STOMP")

@@ -41,7 +41,7 @@ _CLOSE_CODE_BYTES: Final = 2
 logger = logging.getLogger("leveret.connection")
 
 
-class Closing(NamedTuple):
+class CloseReason(NamedTuple):
     """The code and the reason of a close frame."""
 
     code: int
@@ -60,7 +60,7 @@ class WebProtocol(NamedTuple):
     settings: WebSocketSettings
     offer: Offer
     make_connection: Callable[[], Any]
-    closing: Callable[[SocketConnection], Closing]
+    closing: Callable[[SocketConnection], CloseReason]
     has_binary_only: bool
     sends_text: bool
     opening_timeout_ms: int
@@ -191,7 +191,7 @@ class WebSocket(asyncio.BaseProtocol):
             name = getattr(self._connection, "name", "?")
             logger.error("closing connection %s: a WebSocket frame is refused: %d %s",
                          name, refused.code, refused.reason)  # fmt: skip
-            self._send_close(Closing(refused.code, refused.reason))
+            self._send_close(CloseReason(refused.code, refused.reason))
             if self._socket is not None:
                 self._socket.close()
 
@@ -207,7 +207,7 @@ class WebSocket(asyncio.BaseProtocol):
             if not self._is_closing:
                 is_empty = len(content) < _CLOSE_CODE_BYTES
                 code = NORMAL if is_empty else int.from_bytes(content[:2], "big")
-                self._send_close(Closing(code, ""))
+                self._send_close(CloseReason(code, ""))
             self._socket.close()
 
     def _answer_ping(self, content: bytes) -> None:
@@ -231,7 +231,7 @@ class WebSocket(asyncio.BaseProtocol):
             self._watch_idleness()
             return
         logger.error("closing connection %s: its WebSocket was idle", self._connection.name)
-        self._send_close(Closing(NORMAL, ""))
+        self._send_close(CloseReason(NORMAL, ""))
         self._socket.close()
 
     @property
@@ -276,7 +276,7 @@ class WebSocket(asyncio.BaseProtocol):
         # The answer has to be read even if the connection has paused reading.
         self._socket.resume_reading()
 
-    def _send_close(self, closing: Closing) -> None:
+    def _send_close(self, closing: CloseReason) -> None:
         self._is_closing = True
         if self._socket is not None:
             self._socket.write(close_frame(closing.code, closing.reason))
@@ -331,11 +331,11 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
-def died(connection: SocketConnection, name: str) -> Closing:
+def died(connection: SocketConnection, name: str) -> CloseReason:
     """How RabbitMQ closes the WebSocket of a connection that has ended."""
-    return Closing(NORMAL, f"{name} died")
+    return CloseReason(NORMAL, f"{name} died")
 
 
-def broke(reason: str) -> Closing:
+def broke(reason: str) -> CloseReason:
     """How RabbitMQ closes the WebSocket of a client that does not speak the protocol."""
-    return Closing(PROTOCOL_ERROR, reason)
+    return CloseReason(PROTOCOL_ERROR, reason)

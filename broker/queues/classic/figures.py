@@ -27,7 +27,7 @@ from leveret.broker.queues.delivery.dispatch import ConsumerRing
 from leveret.broker.queues.delivery.failed_reads import FailedReads
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.pending import Answer
-from leveret.storage.contract.backing_queue import BackingQueue, Head
+from leveret.storage.contract.backing_queue import BackingQueue, FirstReady
 from leveret.storage.messages.message import Entry
 
 QUEUE_BYTES = 2_500
@@ -78,7 +78,7 @@ class ClassicFigures:
         counts = map(sum, zip(*(ages.counts for ages in every), strict=True))
         return AgeFigures(oldest_ms, list(counts), sum(ages.sum_ms for ages in every))
 
-    def _heads(self) -> list[Head]:
+    def _heads(self) -> list[FirstReady]:
         return self._backing.heads() if self._backing.ready_count else []
 
     def consumers(self) -> list[ConsumerFigures]:

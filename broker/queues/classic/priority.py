@@ -25,7 +25,7 @@ from leveret.broker.queues.contract.priority_levels import PriorityLevels
 from leveret.storage.contract.backing_queue import (
     BackingQueue,
     Cursor,
-    Head,
+    FirstReady,
     Purged,
     Unreadable,
     Waiter,
@@ -141,7 +141,7 @@ class PriorityQueue(BackingQueue):
                 return entry
         return None
 
-    def heads(self) -> list[Head]:
+    def heads(self) -> list[FirstReady]:
         """The first entry of each level that has one."""
         return [
             head._replace(priority=priority)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from leveret.broker.queues.contract.priority_levels import PriorityLevels
-from leveret.storage.contract.backing_queue import Head
+from leveret.storage.contract.backing_queue import FirstReady
 from leveret.storage.messages.message import Entry, Message
 
 MARKS_MAX: Final = 256
@@ -148,7 +148,7 @@ class QueueAges:
         elif entries:
             self.plain.delivered(entries[0].position, len(entries), now_ms)
 
-    def oldest_ms(self, heads: Iterable[Head], now_ms: int) -> int | None:
+    def oldest_ms(self, heads: Iterable[FirstReady], now_ms: int) -> int | None:
         """The age of the oldest of the messages at the heads; None if there is none."""
         return max(
             (self._at(head.priority, now_ms).age_ms(head.position, now_ms) for head in heads),

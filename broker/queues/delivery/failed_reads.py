@@ -173,13 +173,13 @@ def _do_nothing() -> None:
     """The queue has ended."""
 
 
-class MessageReader(Protocol):
+class QueueReader(Protocol):
     """An object that reads messages of a queue. reads: the queue's failed reads."""
 
     reads: FailedReads
 
 
-SomeReader = TypeVar("SomeReader", bound=MessageReader)
+SomeReader = TypeVar("SomeReader", bound=QueueReader)
 Arguments = ParamSpec("Arguments")
 
 

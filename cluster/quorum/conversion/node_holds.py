@@ -27,7 +27,7 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.amqp.field_table import text_of
+from leveret.broker.amqp.field_table import bytes_of, text_of
 from leveret.broker.declarations.values import DeleteQueue
 from leveret.broker.queues.contract.queue_client import QueueClient, QueueLength
 from leveret.broker.queues.contract.queue_kind import QUORUM
@@ -43,7 +43,7 @@ from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.cluster.quorum.client.holders import POSITION_MASK
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.cluster.quorum.conversion.held_queue import HeldQueue, subscribe_again
-from leveret.cluster.remote_queues.queue_frames import REMOTE_TAGS, to_bytes
+from leveret.cluster.remote_queues.queue_frames import REMOTE_TAGS
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.cluster.rpc.refused import Refused
 from leveret.cluster.rpc.rpc import Rpc
@@ -72,7 +72,7 @@ class ConsumerName(msgspec.Struct, frozen=True):
 def name_of(figures: ConsumerFigures) -> ConsumerName:
     """The name of a consumer with these figures."""
     connection, tag = figures.connection.name, figures.tag
-    return ConsumerName(to_bytes(connection), figures.channel_number, to_bytes(tag))
+    return ConsumerName(bytes_of(connection), figures.channel_number, bytes_of(tag))
 
 
 class HeldBy(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ def held_by(
 ) -> bytes:
     """The text of each request about a queue."""
     asked = HeldBy(
-        to_bytes(vhost), to_bytes(queue.name), queue.placement.identity, first_tag, active
+        bytes_of(vhost), bytes_of(queue.name), queue.placement.identity, first_tag, active
     )
     return msgspec.msgpack.encode(asked)
 

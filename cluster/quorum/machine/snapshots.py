@@ -58,7 +58,7 @@ class _Consumer(msgspec.Struct, array_like=True):
     timed_out: list[int]
 
 
-class _Result(msgspec.Struct, array_like=True):
+class _KeptResult(msgspec.Struct, array_like=True):
     number: int
     outcome: Outcome
     value: int
@@ -72,7 +72,7 @@ class _Sender(msgspec.Struct, array_like=True):
     applied: int
     is_away: bool
     has_ended: bool
-    results: list[_Result]
+    results: list[_KeptResult]
     consumers: list[_Consumer]
 
 
@@ -201,7 +201,7 @@ def _sender_of(sender: Sender) -> _Sender:
         sender.sender, sender.node, sender.incarnation, sender.applied, sender.is_away,
         sender.has_ended,
         [
-            _Result(one.number, one.outcome, one.value, list(one.refused))
+            _KeptResult(one.number, one.outcome, one.value, list(one.refused))
             for one in sender.results
         ],
         [

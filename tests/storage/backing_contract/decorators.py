@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leveret.storage.contract.backing_queue import BackingQueue, Cursor, Head, Purged, Waiter
+from leveret.storage.contract.backing_queue import BackingQueue, Cursor, FirstReady, Purged, Waiter
 from leveret.storage.contract.queue_status import StorageCounts
 from leveret.storage.messages.message import Entry, Message
 from leveret.storage.messages.message_run import MessageRun
@@ -59,7 +59,7 @@ class UnchangedQueue(BackingQueue):
     def peek(self) -> Entry | None:
         return self.inner.peek()
 
-    def heads(self) -> list[Head]:
+    def heads(self) -> list[FirstReady]:
         return self.inner.heads()
 
     def fetchable(self, count: int) -> int:

@@ -10,8 +10,8 @@ from leveret.cluster.metadata.messages import (
     RUNNING,
     STARTING,
     Accept,
+    AnnounceStatus,
     Propose,
-    Status,
     View,
     ViewId,
     ViewMember,
@@ -127,7 +127,7 @@ def test_a_node_that_gives_way_starts_with_a_winner_only(agreement, winner, is_r
 @pytest.mark.parametrize(("winner", "names"), [("b", "bc"), ("a", "b")])
 def test_a_node_that_gives_way_joins_a_winner_only(winner, names):
     log, linked = OrderedLog(10), Linked(1)
-    linked.status = Status(
+    linked.status = AnnounceStatus(
         VIEW.id, VIEW.members, C, log.position, STARTING, False, ("b",), takes_from=(winner,)
     )
     next_view = NextView(B, View(ViewId(4, "b", 1), (B,)), log, {"c": linked})

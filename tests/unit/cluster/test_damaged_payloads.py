@@ -26,7 +26,7 @@ from leveret.cluster.links.services import (
     SERVICE_NAMES,
     STREAMS_SERVICE,
 )
-from leveret.cluster.metadata.messages import SubmissionId, Submit, encode
+from leveret.cluster.metadata.messages import SubmissionId, SubmitOperation, encode
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.cluster.retained.retained_copies import RetainedCopies
 from leveret.cluster.rpc.direct_replies import RemoteReplies
@@ -181,7 +181,7 @@ def test_a_submission_that_is_damaged_is_refused(cluster, payload):
     coordinator, failed = cluster.nodes["a"].log, []
     coordinator.failed = failed.append
     index = coordinator._stability.applied
-    submitted = Submit(coordinator.view.id, SubmissionId("b", 1, 1_000), payload)
+    submitted = SubmitOperation(coordinator.view.id, SubmissionId("b", 1, 1_000), payload)
     ((to_b, to_a),) = cluster.links
     wire = to_a if to_a.name == "a" else to_b
     wire.send(METADATA_SERVICE, encode(submitted))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.cluster.metadata.messages import Append
+from leveret.cluster.metadata.messages import AppendEntry
 from leveret.cluster.metadata.outputs import (
     DONE,
     FAILED,
@@ -70,7 +70,7 @@ def test_an_entry_that_one_survivor_has_reaches_the_others():
     cluster["b"].has_slow_disk = cluster["c"].has_slow_disk = True
     _, outputs = cluster["a"].machine.submit(b"declare q")
     cluster["a"].do(outputs)
-    cluster.lose(Append, "b")
+    cluster.lose(AppendEntry, "b")
     cluster.deliver()
     assert (cluster["b"].applied, cluster["c"].applied) == ([], [b"declare q"])
     cluster.crash("a")

@@ -4,8 +4,8 @@ from leveret.cluster.membership.start_order import Joins, MayStart, StartOrder, 
 from leveret.cluster.metadata.messages import (
     RUNNING,
     STARTING,
+    AnnounceStatus,
     MetadataPosition,
-    Status,
     ViewId,
     ViewMember,
 )
@@ -16,7 +16,7 @@ def status(
     companions=()
 ):  # fmt: skip
     view = ViewId(epoch, "a", 0)
-    return Status(
+    return AnnounceStatus(
         view=view,
         members=tuple(ViewMember(one, 0) for one in members),
         member=ViewMember(name, 1, is_disc),

@@ -1,4 +1,4 @@
-"""Reads the arguments of basic.publish. Their bytes are the key of a connection's `Target`."""
+"""Reads the arguments of basic.publish. Their bytes are the key of a `PublishTarget`."""
 
 import struct
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from leveret.broker.amqp.errors import frame_error, not_implemented
 from leveret.broker.amqp.field_table import text_of
 from leveret.broker.erlang.terms import format_binary
-from leveret.broker.sessions.targets import Target, Targets
+from leveret.broker.sessions.targets import PublishTarget, Targets
 from leveret.storage.messages.message import Address
 
 _MANDATORY: Final = 1
@@ -14,7 +14,7 @@ _IMMEDIATE: Final = 2
 _TICKET_BYTES: Final = 2
 
 
-def target_of(targets: Targets, arguments: bytes) -> Target:
+def target_of(targets: Targets, arguments: bytes) -> PublishTarget:
     """The target of a basic.publish with these arguments.
 
     Raises 501 if they are malformed, 540 if they have the flag immediate.
@@ -29,7 +29,7 @@ def target_of(targets: Targets, arguments: bytes) -> Target:
     return target
 
 
-def _read(arguments: bytes) -> Target:
+def _read(arguments: bytes) -> PublishTarget:
     exchange_end = _TICKET_BYTES + 1 + arguments[_TICKET_BYTES]
     key_end = exchange_end + 1 + arguments[exchange_end]
     flags = arguments[key_end]
@@ -40,4 +40,4 @@ def _read(arguments: bytes) -> Target:
     if flags & _IMMEDIATE:
         raise not_implemented("immediate=true")
     address = Address(exchange, routing_key, arguments[_TICKET_BYTES:key_end])
-    return Target(address, bool(flags & _MANDATORY))
+    return PublishTarget(address, bool(flags & _MANDATORY))

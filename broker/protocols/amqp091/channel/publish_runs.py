@@ -15,7 +15,7 @@ from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.properties import NEEDS_CARE, PropertiesError, scan
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.runtime.turns import Turns
-from leveret.broker.sessions.targets import RUN_WORK, Target
+from leveret.broker.sessions.targets import RUN_WORK, PublishTarget
 from leveret.storage.messages.message import Message
 from leveret.storage.messages.message_run import body_bytes_of
 
@@ -38,7 +38,7 @@ class Runs:
 
     def __init__(
         self,
-        target: Target,
+        target: PublishTarget,
         properties: list[bytes],
         bodies: list[bytes],
         body_bytes: int,

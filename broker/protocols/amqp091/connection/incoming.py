@@ -54,7 +54,7 @@ from leveret.broker.runtime.pending import Steps
 from leveret.broker.runtime.turns import TurnOver
 from leveret.broker.services.services import Services
 from leveret.broker.sessions import consumer_timeouts, publishing, settling
-from leveret.broker.sessions.targets import Target, Targets
+from leveret.broker.sessions.targets import PublishTarget, Targets
 from leveret.broker.sessions.unacked_record import Unacked
 from leveret.storage.messages.message import Entry
 
@@ -266,7 +266,7 @@ class Incoming(FrameSink):
         size = len(bodies) * FRAME_COST_BYTES + body_bytes
         self._publish_runs(target_channel, target, runs, size)
 
-    def _publish_runs(self, channel: Channel, target: Target, runs: Runs, size: int) -> None:
+    def _publish_runs(self, channel: Channel, target: PublishTarget, runs: Runs, size: int) -> None:
         """Publish runs one after the other, in this turn and in later ones.
 
         size: an upper limit of their memory while they wait.
@@ -299,7 +299,9 @@ class Incoming(FrameSink):
                 self._publish(channel, target, part, runs, size)
             raise self._turn_over(channel, target, runs, size)
 
-    def _turn_over(self, channel: Channel, target: Target, runs: Runs, size: int) -> TurnOver:
+    def _turn_over(
+        self, channel: Channel, target: PublishTarget, runs: Runs, size: int
+    ) -> TurnOver:
         return TurnOver(partial(self._publish_runs, channel, target, runs, size))
 
     def _next_run(self, runs: Runs) -> Publication | None:
@@ -312,7 +314,7 @@ class Incoming(FrameSink):
             raise without_method(internal_error("")) from None
 
     def _publish(
-        self, channel: Channel, target: Target, run: Publication, later: Runs, size: int
+        self, channel: Channel, target: PublishTarget, run: Publication, later: Runs, size: int
     ) -> None:
         """Publish a run. later: the runs that follow it, for the case that this turn ends first."""
         steps = publishing.publish(channel, target, run)

@@ -28,7 +28,7 @@ from leveret.broker.protocols.amqp091.connection.handshake import (
 from leveret.broker.protocols.amqp091.connection.output import Output
 from leveret.broker.protocols.logging_in import (
     PLAIN,
-    ClientConnection,
+    AuthenticatingConnection,
     Sasl,
     find_user,
     find_vhost,
@@ -42,7 +42,7 @@ WAITING_FOR_HEADER, STARTING, TUNING, OPENING = "header", "starting", "tuning", 
 logger = logging.getLogger("leveret.connection")
 
 
-class LoginConnection(ClientConnection, Protocol):
+class LoginConnection(AuthenticatingConnection, Protocol):
     """The connection, as the handshake sees it."""
 
     output: Output

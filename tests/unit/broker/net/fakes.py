@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from leveret.broker.config import Config
 from leveret.broker.resources.alarms import Alarms
-from leveret.broker.resources.flow import Flow
+from leveret.broker.resources.flow import FlowControl
 from leveret.broker.resources.unread_sockets import UnreadSockets
 from leveret.broker.runtime.turns import WORK_MAX, Turns
 from leveret.broker.runtime.virtual_clock import VirtualClock
@@ -80,6 +80,6 @@ def make_services(**settings):
         turns=FakeTurns(),
         alarms=alarms,
         unread_sockets=UnreadSockets(),
-        flow=Flow(alarms),
+        flow=FlowControl(alarms),
         holds_confirms=False,
     )

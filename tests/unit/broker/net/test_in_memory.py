@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from leveret.broker.net.in_memory import HIGH_BYTES, End, connect_in_memory
+from leveret.broker.net.in_memory import HIGH_BYTES, InMemoryAddress, connect_in_memory
 
 
 class Protocol(asyncio.Protocol):
@@ -36,7 +36,9 @@ class Protocol(asyncio.Protocol):
 @pytest.fixture
 async def ends():
     client, server = Protocol(), Protocol()
-    connect_in_memory(client, server, End("the client", 7), End("the server", 0))
+    connect_in_memory(
+        client, server, InMemoryAddress("the client", 7), InMemoryAddress("the server", 0)
+    )
     return client, server
 
 

@@ -68,4 +68,4 @@ def test_what_cannot_be_loaded_is_logged_and_not_there(installed, caplog, source
 def test_a_package_cannot_replace_an_existing_extension(installed, caplog):
     installed("one")
     assert dict(Extensions(GROUP, {"one": 1})) == {"one": 1}
-    assert caplog.messages == [f"{MODULE}:NUMBER is left out of {GROUP}: the name 'one' is taken"]
+    assert caplog.messages == [f"ignoring {MODULE}:NUMBER of {GROUP}: the name 'one' is taken"]

@@ -34,7 +34,7 @@ def test_the_tables_of_a_node_have_them():
 
 
 def test_no_package_can_take_a_name():
-    with pytest.raises(ValueError, match="'x-random' of leveret.exchange_types is Leveret's own"):
+    with pytest.raises(ValueError, match="'x-random' of leveret.exchange_types is defined by"):
         contribute("leveret.exchange_types", "x-random", object(), "other")
 
 

@@ -14,7 +14,7 @@ from leveret.broker.retained.retained_messages import (
 from leveret.broker.runtime.pending import Answer, given
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.storage.retained.retained_rows import RetainedRow
-from leveret.storage.retained.retained_transaction import Limits
+from leveret.storage.retained.retained_transaction import RetainedLimits
 
 WARM, COLD = RetainedMessage(b"warm"), RetainedMessage(b"cold")
 
@@ -131,7 +131,7 @@ def test_a_change_is_newer_than_all_that_the_node_has_seen(retained: RetainedMes
 
 
 def test_a_limit_is_named_when_it_refuses_a_message(retained: RetainedMessages) -> None:
-    retained.limits = Limits(messages=1)
+    retained.limits = RetainedLimits(messages=1)
     retained.put("/", "a", WARM)
     with pytest.raises(RetainedLimitReached, match=r"'b'.*may have 1 retained messages"):
         retained.put("/", "b", WARM).result()

@@ -8,7 +8,7 @@ import pytest
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.resources.alarms import Alarms
-from leveret.broker.resources.flow import DELIVERIES_BYTES_HIGH, DELIVERIES_BYTES_LOW, Flow
+from leveret.broker.resources.flow import DELIVERIES_BYTES_HIGH, DELIVERIES_BYTES_LOW, FlowControl
 from leveret.broker.vhost.fan_out import Delivery, FanOuts
 
 QUEUES = 1000
@@ -82,7 +82,7 @@ def turns():
 
 @pytest.fixture
 def flow():
-    return Flow(Alarms())
+    return FlowControl(Alarms())
 
 
 @pytest.fixture

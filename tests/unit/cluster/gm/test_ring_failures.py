@@ -4,7 +4,13 @@ import pytest
 
 from leveret.cluster.gm.activity import ACTIVITY, MessageHead, MessageWriter
 from leveret.cluster.gm.group import Died, Member
-from leveret.cluster.gm.outputs import Confirmed, Deliver, Expelled, StartPause, SubmitChange
+from leveret.cluster.gm.outputs import (
+    BroadcastsConfirmed,
+    DeliverBroadcasts,
+    Expelled,
+    StartPause,
+    SubmitChange,
+)
 from leveret.cluster.gm.ring_member import RingMember
 from tests.unit.cluster.gm.ring_by_hand import RingByHand
 
@@ -401,8 +407,8 @@ def test_a_confirm_follows_what_the_same_message_delivers():
     writer.add(b, 0, 1, [])
     writer.add(a, 0, 1, [b"x"])
     assert machine.received("a", b"".join(writer.end())) == [
-        Deliver(Member("a", 1, 1), [b"x"]),
-        Confirmed(1),
+        DeliverBroadcasts(Member("a", 1, 1), [b"x"]),
+        BroadcastsConfirmed(1),
     ]
 
 

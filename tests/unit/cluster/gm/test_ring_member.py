@@ -4,7 +4,7 @@ import pytest
 
 from leveret.cluster.gm.activity import ACTIVITY, MessageHead, MessageWriter
 from leveret.cluster.gm.group import Added, Member, changed, founded
-from leveret.cluster.gm.outputs import Confirmed, Joined, MembersChanged
+from leveret.cluster.gm.outputs import BroadcastsConfirmed, Joined, MembersChanged
 from leveret.cluster.gm.ring_member import MESSAGE_BYTES, RingMember
 from tests.sim.ring_world import IDENTITY
 from tests.unit.cluster.gm.ring_by_hand import RingByHand
@@ -84,7 +84,7 @@ def test_a_single_member_is_told_at_the_end_of_the_round():
     machine = alone()
     assert machine.broadcast(b"x") == 1
     assert machine.broadcast(b"y") == 2
-    assert machine.flush() == [Confirmed(2)]
+    assert machine.flush() == [BroadcastsConfirmed(2)]
     assert machine.flush() == []
     assert machine.pending_count == 0
 

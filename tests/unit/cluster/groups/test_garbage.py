@@ -91,17 +91,19 @@ class Garbage:
             (
                 frames.Find(group), frames.Leads(group, number()),
                 frames.LeadsNoMore(group, number()),
-                frames.Attach(group, number(), number(), number(), {number(): number()}),
+                frames.AttachClient(group, number(), number(), number(), {number(): number()}),
                 frames.ClientCommands(group, number(), [data(), data()]),
                 frames.Told(group, number(), data(), {number(): data()}),
                 frames.GroupQuestion(group, number(), data()),
                 frames.Answered(group, number(), data()),
                 frames.Damaged(group, self.text()),
-                frames.Offer(group, number(), self.text(), number(), number(), data(), number()),
+                frames.OfferSnapshot(
+                    group, number(), self.text(), number(), number(), data(), number()
+                ),
                 frames.Want(group, number(), number()),
                 frames.StatePiece(group, number(), data()),
                 frames.Body(group, number(), number(), number(), self.random.randrange(4), data()),
-                frames.AllSent(group, number()), frames.Taken(group, number(), number()),
+                frames.AllSent(group, number()), frames.SnapshotReceived(group, number(), number()),
                 frames.SnapshotInstalled(group, number()),
                 frames.SnapshotTransferEnded(group, number()),
             )

@@ -8,7 +8,7 @@ from leveret.cluster.groups.group_frames import (
     AllSent,
     Body,
     GroupFrameError,
-    Offer,
+    OfferSnapshot,
     SnapshotInstalled,
     SnapshotTransferEnded,
     StatePiece,
@@ -57,7 +57,7 @@ async def node(tmp_path):
 
 
 def offer(transfer, index=90, to=OWN):
-    return Offer(1, transfer, to, index, 4, CONFIGURATION, len(STATE))
+    return OfferSnapshot(1, transfer, to, index, 4, CONFIGURATION, len(STATE))
 
 
 def send(node, transfer, index=90):

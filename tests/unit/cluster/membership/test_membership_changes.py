@@ -29,7 +29,7 @@ from leveret.cluster.membership.membership_changes import (
 )
 from leveret.cluster.metadata.member_records import members_of, put_member
 from leveret.cluster.mirrors.mirrored_factory import MirroredFactory
-from leveret.cluster.mirrors.record_changes import Forget, Rename, encode
+from leveret.cluster.mirrors.record_changes import NodeForgotten, Rename, encode
 from leveret.cluster.remote_queues.placed_factory import serve_placed
 
 
@@ -151,7 +151,7 @@ def with_queues(node):
 async def test_a_mirrored_queue_does_not_go_with_a_node_that_leaves():
     node = with_queues(OneNode("a", ("a", "gone"), {"a": True, "gone": True}))
     await node.answers[LEAVE]("gone", YES)
-    forget = encode(Forget("gone", ("a",)))
+    forget = encode(NodeForgotten("gone", ("a",)))
     assert node.queues == [
         DeleteQueue("/", "alone"),
         ChangePlacement("/", "led", 7, forget),

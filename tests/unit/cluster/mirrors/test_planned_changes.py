@@ -24,8 +24,8 @@ from leveret.cluster.mirrors.mirrored_factory import MirroredFactory
 from leveret.cluster.mirrors.planned_changes import PlannedChanges
 from leveret.cluster.mirrors.planning import NodesInView
 from leveret.cluster.mirrors.record_changes import (
-    Forget,
     InRing,
+    NodeForgotten,
     Synchronised,
     decode_record,
     encode,
@@ -285,7 +285,7 @@ class TestCopies:
 
     def test_another_record_is_planned_again(self, cluster):
         cluster.mirror(nodes("bc"))
-        cluster.change(Forget("a", ("b", "c", "d")))
+        cluster.change(NodeForgotten("a", ("b", "c", "d")))
         self.become_stable(cluster)
         assert cluster.where == "Bc"
 

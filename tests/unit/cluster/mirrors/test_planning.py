@@ -11,8 +11,8 @@ from leveret.cluster.mirrors.planning import (
     DropMirror,
     EndMirroring,
     ForgetCopy,
-    HandOver,
     NodesInView,
+    TransferLeadership,
     next_step,
     read_mirroring,
     returns,
@@ -80,7 +80,7 @@ def carried_out(record, step):
             return joined(record, node, life=2)
         case DropMirror(one):
             return records.dropped(record, one)
-        case HandOver(one):
+        case TransferLeadership(one):
             return records.promoted(record, one)
         case ForgetCopy(node):
             return records.forgotten(record, node, ())

@@ -5,17 +5,17 @@ import pytest
 from leveret.cluster.gm.group import Added, Died, HasJoined, Member
 from leveret.cluster.mirrors.planning import ALWAYS, WHEN_SYNCED, Mirroring
 from leveret.cluster.mirrors.record_changes import (
-    Begin,
+    AwaitedNodeReturned,
     ChangeOutcome,
     Drop,
     DropCopy,
-    End,
-    Forget,
     InRing,
     MirroredQueueFacts,
+    MirroringBegan,
+    MirroringEnded,
+    NodeForgotten,
     Promote,
     Rename,
-    Return,
     Synchronised,
     Vanish,
     complete,
@@ -36,28 +36,29 @@ def after(*changes, queue=QUEUE):
     return outcome
 
 
+BEGAN = MirroringBegan(A, 7)
 MIRRORED = (
-    Begin(A, 7), InRing(Added(B, A)), InRing(HasJoined(B)), Synchronised(B, A)
+    BEGAN, InRing(Added(B, A)), InRing(HasJoined(B)), Synchronised(B, A)
 )  # fmt: skip
 
 
 def test_a_queue_begins_to_be_mirrored():
-    outcome = after(Begin(A, 7))
+    outcome = after(BEGAN)
     record = decode_record(outcome.record)
     assert (outcome.node, record.leader, record.group.identity) == ("a", A, 7)
-    assert after(Begin(A, 7), Begin(A, 8)) == outcome
+    assert after(BEGAN, MirroringBegan(A, 8)) == outcome
 
 
 @pytest.mark.parametrize(
     ("changes", "queue", "text"),
     [
-        ([Begin(B, 7)], QUEUE, "queue 'q' in vhost '/' is on node a, not on b"),
-        ([Begin(A, 7), Begin(B, 8)], QUEUE, "queue 'q' in vhost '/' is mirrored already"),
-        ([Begin(A, 7)], QUEUE._replace(may_be_mirrored=False), "only classic, shared queues"),
+        ([MirroringBegan(B, 7)], QUEUE, "queue 'q' in vhost '/' is on node a, not on b"),
+        ([BEGAN, MirroringBegan(B, 8)], QUEUE, "queue 'q' in vhost '/' is mirrored already"),
+        ([BEGAN], QUEUE._replace(may_be_mirrored=False), "only classic, shared queues"),
         ([Drop(B, A)], QUEUE, "queue 'q' in vhost '/' is not mirrored"),
-        ([Begin(A, 7), InRing(Died((A,), A)), End(A)], QUEUE, "waits for node a"),
-        ([Begin(A, 7), Promote(B, A)], QUEUE, "b:1.1 cannot lead the queue"),
-        ([Begin(A, 7), InRing(HasJoined(B))], QUEUE, "b:1.1 is not a living member"),
+        ([BEGAN, InRing(Died((A,), A)), MirroringEnded(A)], QUEUE, "waits for node a"),
+        ([BEGAN, Promote(B, A)], QUEUE, "b:1.1 cannot lead the queue"),
+        ([BEGAN, InRing(HasJoined(B))], QUEUE, "b:1.1 is not a living member"),
     ],
 )  # fmt: skip
 def test_an_impossible_change_is_refused_with_a_reason(changes, queue, text):
@@ -94,7 +95,7 @@ def test_the_current_policy_says_which_members_may_lead():
 
 
 def test_a_queue_comes_back_after_all_were_gone():
-    outcome = after(*MIRRORED, Vanish((A, B), ("b",)), Return(Member("b", 2, 1)))
+    outcome = after(*MIRRORED, Vanish((A, B), ("b",)), AwaitedNodeReturned(Member("b", 2, 1)))
     assert decode_record(outcome.record).leader == Member("b", 2, 1)
     assert (outcome.node, outcome.new_copy) == ("b", "")
 
@@ -106,14 +107,14 @@ def test_a_queue_that_is_not_durable_does_not_wait_for_a_node():
 
 
 def test_a_queue_is_lost_with_the_last_node_that_had_it():
-    assert after(Begin(A, 7), Forget("a", ())) is None
+    assert after(BEGAN, NodeForgotten("a", ())) is None
 
 
 def test_mirroring_ends_on_the_leaders_node():
-    assert after(*MIRRORED, Promote(B, A), End(B)) == ChangeOutcome(b"", "b")
+    assert after(*MIRRORED, Promote(B, A), MirroringEnded(B)) == ChangeOutcome(b"", "b")
 
 
-@pytest.mark.parametrize("change", [End(A), Forget("b", ()), Rename("a", "x")])
+@pytest.mark.parametrize("change", [MirroringEnded(A), NodeForgotten("b", ()), Rename("a", "x")])
 def test_a_queue_without_mirrors_stays_as_it_is(change):
     assert after(change) == ChangeOutcome(b"", "a")
 
@@ -127,14 +128,16 @@ class TestALeaderBefore:
 
     HANDED_OVER = (*MIRRORED, Promote(B, A))
 
-    @pytest.mark.parametrize("change", [Drop(A, A), Promote(A, A), End(A), DropCopy("b", A)])
+    @pytest.mark.parametrize(
+        "change", [Drop(A, A), Promote(A, A), MirroringEnded(A), DropCopy("b", A)]
+    )
     def test_it_decides_nothing(self, change):
         with pytest.raises(Refused, match="a:1.1 no longer leads the queue"):
             after(*self.HANDED_OVER, change)
 
     def test_the_queue_may_wait_for_it(self):
         waits = (*MIRRORED, Vanish((A, B), ()))
-        for change in (Drop(B, A), Promote(B, A), End(A), DropCopy("b", A)):
+        for change in (Drop(B, A), Promote(B, A), MirroringEnded(A), DropCopy("b", A)):
             with pytest.raises(Refused):
                 after(*waits, change)
 

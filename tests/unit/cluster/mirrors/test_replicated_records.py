@@ -11,8 +11,8 @@ from leveret.cluster.gm.group import Added, Died, HasJoined, Member
 from leveret.cluster.mirrors.mirrored_factory import MirroredFactory
 from leveret.cluster.mirrors.planned_changes import RunningView
 from leveret.cluster.mirrors.record_changes import (
-    Begin,
     InRing,
+    MirroringBegan,
     Promote,
     Synchronised,
     decode_record,
@@ -79,7 +79,7 @@ def cluster(tmp_path):
         cluster.stop(name)
 
 
-MIRRORED = (Begin(A, 7), InRing(Added(B, A)), InRing(HasJoined(B)), Synchronised(B, A))
+MIRRORED = (MirroringBegan(A, 7), InRing(Added(B, A)), InRing(HasJoined(B)), Synchronised(B, A))
 
 
 def test_all_nodes_have_the_record_that_changes_of_several_nodes_lead_to(cluster):

@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from leveret.cluster.groups.group_frames import (
-    Attach,
+    AttachClient,
     Find,
     GroupFrameError,
-    Offer,
+    OfferSnapshot,
     encode_item,
     encode_raft,
     items_of,
@@ -73,9 +73,9 @@ READ = {
     "frame": (
         lambda data: list(items_of(data)), GroupFrameError,
         [
-            encode_item(Find(5)) + encode_item(Attach(5, 1, 7, 0, {1: 2})),
+            encode_item(Find(5)) + encode_item(AttachClient(5, 1, 7, 0, {1: 2})),
             encode_raft("a@host", "b@host", b"message"),
-            encode_item(Offer(5, 1, "b@host/2", 9, 2, b"configuration", 3)),
+            encode_item(OfferSnapshot(5, 1, "b@host/2", 9, 2, b"configuration", 3)),
         ],
     ),
     "record": (decode_record, RecordError, [encode(RECORD)]),

@@ -82,7 +82,7 @@ def test_frames_for_undeclared_queues_are_bounded(monkeypatch):
 
 def test_a_subscription_of_a_node_that_knows_no_logs_reads_what_comes_next():
     figures = FakeConsumer().figures(UP)
-    whole = frames.Subscribe(1, b"c", False, False, 0, 10, 100, figures, FIRST)
+    whole = frames.SubscribeQuestion(1, b"c", False, False, 0, 10, 100, figures, FIRST)
     fields = msgspec.msgpack.decode(frames.encode(whole))
     assert frames.decode_question(frames.encode(fields)) == whole
     without_start = frames.decode_question(frames.encode(fields[:-1]))

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from leveret.broker.runtime.counts import AMQP091, MessageCounts, NodeCounts
-from leveret.mgmt.metrics.clients import Clients
+from leveret.mgmt.metrics.clients import ClientMetrics
 from leveret.mgmt.node_facade.clients import OpenConnection
 
 
@@ -65,7 +65,7 @@ class Node:
 
 async def test_everything_is_summed_up():
     node = Node(Connection(Channel(1), Channel(0)), Connection(Channel(3)), Connection())
-    totals = await Clients(node).totals()
+    totals = await ClientMetrics(node).totals()
     assert totals.messages["published"] == totals.with_confirms == 4
     assert (totals.publishers, totals.channels) == (2, 3)
     assert totals.traffic == (300, 600, 9, 12)
@@ -76,7 +76,7 @@ async def test_everything_is_summed_up():
 async def test_totals_do_not_shrink_when_a_connection_goes_meanwhile(closing):
     connections = [Connection(Channel(5)), Connection(Channel(7))]
     node = Node(*connections)
-    clients = Clients(node)
+    clients = ClientMetrics(node)
     assert (await clients.totals()).messages["published"] == 12
     node.meanwhile = lambda: node.close(connections[closing])
     for _ in range(2):

@@ -11,7 +11,7 @@ from leveret.storage.retained.retained_file import (
     RetainedFileError,
 )
 from leveret.storage.retained.retained_rows import RetainedRow
-from leveret.storage.retained.retained_transaction import Change, Limits, Totals
+from leveret.storage.retained.retained_transaction import Change, RetainedLimits, RetainedTotals
 from leveret.storage.retained.topic_keys import key_of
 
 FORGET_AFTER_MS = 1000
@@ -29,7 +29,7 @@ def directory(tmp_path):
     file = RetainedFile(tmp_path / RETAINED_FILE, FORGET_AFTER_MS)
     rows = [row(topic, payload=topic.encode()) for topic in TOPICS]
     rows.append(row("gone", is_message=False))
-    file.apply([Change(one) for one in rows], Limits())
+    file.apply([Change(one) for one in rows], RetainedLimits())
     file.close()
     return tmp_path
 
@@ -73,7 +73,7 @@ def test_an_intact_file_is_not_changed(directory):
 
 def test_rows_in_the_log_of_sqlite_are_read(directory):
     file = RetainedFile(directory / RETAINED_FILE, FORGET_AFTER_MS)
-    file.apply([Change(row("e", payload=b"e"))], Limits())
+    file.apply([Change(row("e", payload=b"e"))], RetainedLimits())
     copy = directory / "copy"
     copy.mkdir()
     for ending in ("", "-wal"):
@@ -95,7 +95,9 @@ def test_a_damaged_row_is_found_and_left_out(directory):
     assert check_retained(directory).problems == []
     kept, count, sums = contents(directory)
     assert (kept, count) == ({"b/c", "d"}, 3)
-    assert sums.totals[VHOST] == Totals(2, sum(row(t, payload=t.encode()).size for t in TOPICS[1:]))
+    assert sums.totals[VHOST] == RetainedTotals(
+        2, sum(row(t, payload=t.encode()).size for t in TOPICS[1:])
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 from leveret.storage.contract.paging import NO_TARGET
 from leveret.storage.contract.queue_status import (
-    Limits,
     Places,
     StorageCounts,
+    TieredLimits,
     memory_status,
     summed_counts,
     summed_status,
@@ -16,7 +16,7 @@ COUNTS = StorageCounts(
     paged_out=6, paged_out_bytes=600, disk_reads=1, disk_writes=7,
 )  # fmt: skip
 PLACES = Places(q1=1, q2=0, q3=2, q4=3, delta_count=4, delta_first=5, delta_end=9)
-LIMITS = Limits(is_lazy=False, target_bytes=NO_TARGET, next_position=20)
+LIMITS = TieredLimits(is_lazy=False, target_bytes=NO_TARGET, next_position=20)
 
 
 def test_messages_that_are_not_paged_out_are_in_memory():

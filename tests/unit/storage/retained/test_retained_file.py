@@ -12,11 +12,16 @@ from leveret.storage.retained.retained_file import (
     RetainedFileError,
 )
 from leveret.storage.retained.retained_rows import COUNTER_BITS, RetainedRow, RetainedVersion
-from leveret.storage.retained.retained_transaction import Change, Limits, Outcome, Totals
+from leveret.storage.retained.retained_transaction import (
+    Change,
+    RetainedLimits,
+    RetainedOutcome,
+    RetainedTotals,
+)
 from leveret.storage.retained.topic_keys import TopicFilter, key_of, topic_of
 
 FORGET_MS = 1000
-UNLIMITED = Limits()
+UNLIMITED = RetainedLimits()
 
 
 def message(topic: str, time: int, payload: bytes = b"x", **fields: object) -> RetainedRow:
@@ -31,8 +36,11 @@ def removal(topic: str, time: int) -> RetainedRow:
 
 
 def store(
-    file: RetainedFile, *rows: RetainedRow, limits: Limits = UNLIMITED, is_local: bool = True
-) -> list[Outcome]:
+    file: RetainedFile,
+    *rows: RetainedRow,
+    limits: RetainedLimits = UNLIMITED,
+    is_local: bool = True,
+) -> list[RetainedOutcome]:
     """Store rows in one transaction."""
     return file.apply([Change(row, is_local) for row in rows], limits)
 
@@ -63,10 +71,10 @@ def file() -> RetainedFile:
 
 def test_the_newest_version_is_kept_in_any_order(file: RetainedFile) -> None:
     assert store(file, message("a", 2, b"new"), message("a", 1, b"old")) == [
-        Outcome.STORED, Outcome.OUTDATED,
+        RetainedOutcome.STORED, RetainedOutcome.OUTDATED,
     ]  # fmt: skip
-    assert store(file, message("a", 2, b"other", node="o")) == [Outcome.STORED]
-    assert store(file, message("a", 2, b"new")) == [Outcome.OUTDATED]
+    assert store(file, message("a", 2, b"other", node="o")) == [RetainedOutcome.STORED]
+    assert store(file, message("a", 2, b"new")) == [RetainedOutcome.OUTDATED]
     (row,) = file.find(b"/", TopicFilter("a"), b"a", 0).rows
     assert row.payload == b"other"
 
@@ -74,27 +82,27 @@ def test_the_newest_version_is_kept_in_any_order(file: RetainedFile) -> None:
 def test_a_removal_is_newer_than_what_it_removes(file: RetainedFile) -> None:
     store(file, message("a", 1), removal("a", 2))
     assert topics(file) == []
-    assert store(file, message("a", 1)) == [Outcome.OUTDATED]
-    assert file.sums.totals[b"/"] == Totals()
+    assert store(file, message("a", 1)) == [RetainedOutcome.OUTDATED]
+    assert file.sums.totals[b"/"] == RetainedTotals()
 
 
 def test_a_removal_of_all_removes_older_messages_only(file: RetainedFile) -> None:
     store(file, message("a", 1), message("b", 3), removal("", 2))
     assert topics(file) == ["b"]
-    assert store(file, message("c", 1)) == [Outcome.OUTDATED]
-    assert file.sums.totals[b"/"] == Totals(1, 2)
+    assert store(file, message("c", 1)) == [RetainedOutcome.OUTDATED]
+    assert file.sums.totals[b"/"] == RetainedTotals(1, 2)
     assert file.sums.digests == digests([removal("", 2), message("b", 3)])
 
 
 def test_limits_refuse_messages_of_this_node_only(file: RetainedFile) -> None:
-    limits = Limits(messages=1, bytes=3)
+    limits = RetainedLimits(messages=1, bytes=3)
     assert store(file, message("a", 1), message("b", 1), limits=limits) == [
-        Outcome.STORED, Outcome.REFUSED,
+        RetainedOutcome.STORED, RetainedOutcome.REFUSED,
     ]  # fmt: skip
-    assert store(file, message("a", 2, b"too long"), limits=limits) == [Outcome.REFUSED]
-    assert store(file, message("a", 2, b"ok"), limits=limits) == [Outcome.STORED]
-    assert store(file, message("b", 1), limits=limits, is_local=False) == [Outcome.STORED]
-    assert store(file, removal("b", 2), limits=limits) == [Outcome.STORED]
+    assert store(file, message("a", 2, b"too long"), limits=limits) == [RetainedOutcome.REFUSED]
+    assert store(file, message("a", 2, b"ok"), limits=limits) == [RetainedOutcome.STORED]
+    assert store(file, message("b", 1), limits=limits, is_local=False) == [RetainedOutcome.STORED]
+    assert store(file, removal("b", 2), limits=limits) == [RetainedOutcome.STORED]
 
 
 def test_an_expired_message_is_not_found_and_becomes_a_removal(file: RetainedFile) -> None:
@@ -103,9 +111,9 @@ def test_an_expired_message_is_not_found_and_becomes_a_removal(file: RetainedFil
     assert topics(file, now_ms=9) == ["a"]
     assert topics(file, now_ms=10) == []
     assert file.sweep(10) == (1, 10 + FORGET_MS)
-    assert file.sums.totals[b"/"] == Totals()
+    assert file.sums.totals[b"/"] == RetainedTotals()
     assert file.sums.digests == before
-    assert store(file, message("a", 0)) == [Outcome.OUTDATED]
+    assert store(file, message("a", 0)) == [RetainedOutcome.OUTDATED]
 
 
 def test_removals_are_forgotten(file: RetainedFile) -> None:
@@ -113,7 +121,7 @@ def test_removals_are_forgotten(file: RetainedFile) -> None:
     assert file.sweep(1 + FORGET_MS) == (1, 2 + FORGET_MS)
     assert file.sweep(2 + FORGET_MS) == (1, 0)
     assert file.sums.digests == digests([])
-    assert store(file, message("a", 0)) == [Outcome.STORED]
+    assert store(file, message("a", 0)) == [RetainedOutcome.STORED]
 
 
 def test_long_searches_have_several_pages(file: RetainedFile) -> None:
@@ -165,7 +173,7 @@ def test_a_file_that_cannot_be_read_is_kept(tmp_path: Path) -> None:
     path = tmp_path / RETAINED_FILE
     path.write_bytes(b"not a database" * 1000)
     file = RetainedFile(path, FORGET_MS)
-    assert store(file, message("a", 1)) == [Outcome.STORED]
+    assert store(file, message("a", 1)) == [RetainedOutcome.STORED]
     assert list(tmp_path.glob("*.damaged-*"))
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from leveret.broker.moving.transfers import transfer
-from leveret.broker.moving.transfers.transfer import REFUSED_MS, Readdress, Transfer
+from leveret.broker.moving.transfers.transfer import REFUSED_MS, MessageTransfer, Readdress
 from leveret.broker.policies.ack_modes import NO_ACK, ON_CONFIRM, ON_PUBLISH
 from leveret.broker.runtime.virtual_clock import VirtualClock
 
@@ -74,7 +74,7 @@ class Shoveling:
         self.clock = VirtualClock()
         self.ended = 0
         self.is_reading = True
-        self.transfer = Transfer(
+        self.transfer = MessageTransfer(
             self.source, self.destination, ack_mode, readdress or Readdress(), limit,
             self._end, self._set_reading, self.clock.call_later_ms,
         )  # fmt: skip

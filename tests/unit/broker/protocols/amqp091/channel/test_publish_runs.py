@@ -5,7 +5,7 @@ import pytest
 from leveret.broker.amqp.properties import PropertiesError, encode_properties
 from leveret.broker.protocols.amqp091.channel.publish_runs import HEADER_WORK, RUN_WORK, Runs
 from leveret.broker.runtime.turns import WORK_MAX
-from leveret.broker.sessions.targets import Target
+from leveret.broker.sessions.targets import PublishTarget
 from leveret.storage.messages.message import Address
 from tests.turns_by_hand import TurnsByHand
 
@@ -17,7 +17,9 @@ def runs(*properties, bodies=None, bytes_max=NO_LIMIT):
     """The runs that messages with these properties make."""
     raw = [one if isinstance(one, bytes) else encode_properties(one) for one in properties]
     bodies = bodies or [b"%d" % number for number in range(len(raw))]
-    found = Runs(Target(ADDRESS, is_mandatory=False), raw, bodies, sum(map(len, bodies)), bytes_max)
+    found = Runs(
+        PublishTarget(ADDRESS, is_mandatory=False), raw, bodies, sum(map(len, bodies)), bytes_max
+    )
     yield from iter(found.take, None)
 
 
@@ -55,7 +57,7 @@ def test_messages_that_expire_are_a_run_by_themselves():
 
 
 def test_the_same_properties_in_the_next_read_are_the_same_header():
-    target, raw = Target(ADDRESS, is_mandatory=False), encode_properties({"message_id": "1"})
+    target, raw = PublishTarget(ADDRESS, is_mandatory=False), encode_properties({"message_id": "1"})
     first, second = [
         Runs(target, [bytes(bytearray(raw))], [b""], 0, NO_LIMIT).take() for _ in range(2)
     ]
@@ -82,7 +84,9 @@ def test_what_comes_before_malformed_properties_is_published():
 
 
 def test_a_run_that_is_put_back_is_the_next():
-    found = Runs(Target(ADDRESS, is_mandatory=False), [b"\0\0"] * 2, [b"a", b"b"], 2, NO_LIMIT)
+    found = Runs(
+        PublishTarget(ADDRESS, is_mandatory=False), [b"\0\0"] * 2, [b"a", b"b"], 2, NO_LIMIT
+    )
     run = found.take()
     found.put_back(run)
     assert found.take() is run
@@ -91,7 +95,7 @@ def test_a_run_that_is_put_back_is_the_next():
 
 def test_the_work_of_a_run_is_that_of_its_properties_and_messages_once():
     turns = TurnsByHand()
-    target = Target(ADDRESS, is_mandatory=False)
+    target = PublishTarget(ADDRESS, is_mandatory=False)
     found = Runs(target, [b"\0\0"] * 3, [b"a", b"b", b"c"], 3, NO_LIMIT)
     run = found.take()
     assert found.take_work(run, turns, 10) == 3
