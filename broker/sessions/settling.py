@@ -5,6 +5,7 @@ settled over several turns.
 """
 
 from leveret.broker.events.taps import Taps
+from leveret.broker.queues.contract.modifications import Modification, modify
 from leveret.broker.runtime.pending import Steps
 from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.transaction import ACK, DISCARD, FAIL, REQUEUE
@@ -94,8 +95,11 @@ def affordable(session: Session) -> int:
     return max(1, session.vhost.turns.affordable(SETTLE_WORK))
 
 
-def apply_settling(session: Session, action: str, taken: list[tuple[int, Unacked]]) -> None:
-    """Apply an ack, nack or reject to the deliveries.
+def apply_settling(
+    session: Session, action: str, taken: list[tuple[int, Unacked]],
+    modification: Modification | None = None,
+) -> None:  # fmt: skip
+    """Apply an ack, nack or reject to the deliveries. modification: what a client adds to it.
 
     Raises 540 after it has rejected deliveries of a queue that does not take them back.
     """
@@ -103,7 +107,9 @@ def apply_settling(session: Session, action: str, taken: list[tuple[int, Unacked
         _trace_settling(session, session.vhost.tracer, action, taken)
     if action != ACK:
         session.counts.given_back += len(taken)
-    if action in (REQUEUE, FAIL):
+    if modification is not None:
+        _modify(taken, modification)
+    elif action in (REQUEUE, FAIL):
         session.requeue(taken, is_failed=action == FAIL)
     else:
         for queue, entries in by_queue(taken):
@@ -118,6 +124,14 @@ def apply_settling(session: Session, action: str, taken: list[tuple[int, Unacked
         # The deliveries of other queues are settled first: they are no longer the session's.
         for queue in dict.fromkeys([record.queue for _, record in taken]):
             queue.kind.check_reject(queue.name, session.vhost.name)
+
+
+def _modify(taken: list[tuple[int, Unacked]], modification: Modification) -> None:
+    for queue, entries in by_queue(taken):
+        modify(queue, entries, modification)
+    for _, record in taken:
+        if record.consumer is not None:
+            record.consumer.settled()
 
 
 def _trace_settling(

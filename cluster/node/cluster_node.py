@@ -69,6 +69,7 @@ from leveret.cluster.quorum.conversion.conversions import Conversions
 from leveret.cluster.quorum.conversion.held_factory import HeldFactory
 from leveret.cluster.quorum.conversion.node_holds import NodeHolds
 from leveret.cluster.quorum.conversion.parts import Parts
+from leveret.cluster.quorum.machine.commands import ANNOTATIONS_FEATURE
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.cluster.remote_queues import message_runs
 from leveret.cluster.remote_queues.placed_factory import serve_placed
@@ -92,7 +93,8 @@ from leveret.storage.store.store import Store
 
 TICK_MS = 250
 FEATURES = feature_flags.NAMES | {
-    retained_copies.FEATURE, clients_elsewhere.FEATURE, message_runs.EXPIRY_FEATURE
+    retained_copies.FEATURE, clients_elsewhere.FEATURE, message_runs.EXPIRY_FEATURE,
+    ANNOTATIONS_FEATURE,
 }  # fmt: skip
 """What this node tells others that it has."""
 logger = logging.getLogger("leveret.cluster")
@@ -270,6 +272,7 @@ class ClusterNode(LogListener):
             queues.node, SenderNumbers(queues.node, queues.incarnation), queues.addresses,
             queues.untaken, self._services.counts.given_by_quorum_queues,
             not self._services.config.is_as_rabbitmq_4,
+            self._services.config.is_as_rabbitmq_4_3, self._all_take_annotations,
         )  # fmt: skip
         cluster = NodesOfQuorumQueues(self, self.links, self.states)
         parts = NodeParts(node, self._services, self.links, store, cluster)
@@ -289,6 +292,10 @@ class ClusterNode(LogListener):
         if not is_alone:
             self._serve_cluster()
         return definitions
+
+    def _all_take_annotations(self) -> bool:
+        """Whether all other nodes keep the annotations of modified messages."""
+        return all(ANNOTATIONS_FEATURE in peer.features for peer in self.links.peers.values())
 
     async def start(self, definitions: Definitions) -> None:
         """Join the other nodes. Raises SettingError, DiscoveryError and ClusterError."""

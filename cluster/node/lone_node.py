@@ -78,7 +78,7 @@ class LoneNode:
         node = OwnNode(
             self._name, SenderNumbers(self._name, incarnation), Addresses(),
             UntakenBytes(services.flow.set_nodes_behind), services.counts.given_by_quorum_queues,
-            not services.config.is_as_rabbitmq_4,
+            not services.config.is_as_rabbitmq_4, services.config.is_as_rabbitmq_4_3,
         )  # fmt: skip
         parts = NodeParts(node, services, NoLinks(), store, OneNode(self._name, incarnation))
         return await serve_kinds(parts, self.kinds, definitions, is_alone=True)

@@ -154,6 +154,85 @@ async def test_outcomes_of_deliveries(node, outcome, again):
     assert bodies(await client.received()) == again
 
 
+def symbol(content):
+    return Value("symbol", content)
+
+
+def modified(is_failed=False, is_rejected=False, **annotations):
+    pairs = [(symbol(f"x-{name}"), value) for name, value in annotations.items()]
+    return Modified(is_failed, is_rejected, Value("map", pairs))
+
+
+async def next_message(client):
+    """The next message that a client gets: its delivery-id, its header and its annotations."""
+    while not (found := await client.received()):
+        pass
+    ((transfer, message),) = found
+    annotations = {key.value: value for key, value in message.message_annotations}
+    return transfer.delivery_id, message.header, annotations
+
+
+async def test_a_quorum_queue_adds_the_annotations_of_a_modified_outcome():
+    """In RabbitMQ 4.0.5, too, an integer is a long then, and a symbol a string. A list stays one.
+
+    There, a classic queue adds nothing.
+    """
+    async with Amqp10Node(compat="4.x", is_lone=True) as node:
+        await node.declare("dead")
+        await node.declare(
+            "q", queue_type="quorum", dead_letter_exchange="", dead_letter_routing_key="dead"
+        )
+        publisher, client = await node.client(), await node.client()
+        await publisher.publisher("/queues/q", 9)
+        await client.consumer("/queues/q", 0)
+        await client.consumer("/queues/dead", 1)
+        await publisher.publish(
+            "a",
+            9,
+            message_annotations=[(symbol("x-n"), Value("int", 1)), (symbol("x-kept"), text("k"))],
+        )
+        _, _, annotations = await next_message(client)
+        assert annotations["x-n"] == Value("int", 1)
+        reasons = Value("list", [text("slow")])
+        client.settle(0, outcome=modified(True, n=Value("ubyte", 2), s=symbol("t"), why=reasons))
+        delivery_id, header, annotations = await next_message(client)
+        assert header["delivery-count"].value == 1
+        assert annotations["x-n"] == Value("long", 2)
+        assert annotations["x-s"] == text("t")
+        assert annotations["x-kept"] == text("k")
+        assert annotations["x-why"] == reasons
+        assert annotations["x-acquired-count"] == Value("long", 1)
+        client.settle(delivery_id, outcome=modified(False, True, s=text("u")))
+        _, _, annotations = await next_message(client)
+        assert annotations["x-n"] == Value("long", 2)
+        assert annotations["x-s"] == text("u")
+
+
+async def test_the_annotation_of_a_delivery_time_delays_a_message_since_4_3():
+    async with Amqp10Node(compat="4.x", is_lone=True) as node:
+        await node.declare("q", queue_type="quorum")
+        publisher, client = await node.client(), await node.client()
+        await publisher.publisher("/queues/q", 9)
+        await client.consumer("/queues/q", 0)
+        await publisher.publish("later", 9)
+        await next_message(client)
+        client.settle(0, outcome=modified(**{"opt-delivery-time": Value("timestamp", 1 << 60)}))
+        await publisher.publish("now", 9)
+        _, _, annotations = await next_message(client)
+        assert "x-opt-delivery-time" not in annotations
+
+
+@pytest.mark.parametrize("key", [symbol("opt"), text("x-opt"), Value("ulong", 1)])
+async def test_annotations_of_other_names_end_the_session(node, key):
+    client = await queue_with(node, "a")
+    await client.consumer("/queues/q")
+    await client.frames()
+    annotations = Value("map", [(key, text("a"))])
+    client.settle(0, outcome=Modified(False, False, annotations))
+    (end,) = [one.performative for one in await client.frames()]
+    assert end.error.condition == "amqp:internal-error"
+
+
 async def test_one_disposition_settles_a_range(node):
     client = await queue_with(node, *"abcd")
     await client.consumer("/queues/q")

@@ -40,6 +40,7 @@ _DATA_START: Final = b"\x00\x53\x75"
 _ENCODED_TYPE: Final = encode_short_string(ENCODED_BODY_TYPE)
 _X: Final = b"x-"
 _DELIVERY_COUNT: Final = b"x-delivery-count"
+_ACQUIRED_COUNT: Final = b"x-acquired-count"
 _DEATH: Final = b"-death"
 """In the names of all headers of dead letters."""
 _OPTIONAL: Final = b"x-opt-"
@@ -197,7 +198,11 @@ def _has_additions(raw: bytes) -> bool:
     # The operator `in` first looks whether its left side is a number, and makes the text of an
     # error that it drops: 3% of the time of a message.
     if raw.find(_X) >= 0 and (
-        _DELIVERY_COUNT in raw or _DEATH in raw or _OPTIONAL in raw or _ROUTED_BY in raw
+        _DELIVERY_COUNT in raw
+        or _ACQUIRED_COUNT in raw
+        or _DEATH in raw
+        or _OPTIONAL in raw
+        or _ROUTED_BY in raw
     ):
         return True
     return raw.find(_RECEIVED_AT) >= 0

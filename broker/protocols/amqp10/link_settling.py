@@ -8,6 +8,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from leveret.broker.protocols.amqp10.modified_messages import modification_of
 from leveret.broker.protocols.amqp10.outgoing_link import OutgoingLink
 from leveret.broker.protocols.amqp10.performatives import (
     Accepted,
@@ -17,6 +18,7 @@ from leveret.broker.protocols.amqp10.performatives import (
     Rejected,
 )
 from leveret.broker.protocols.amqp10.transfer_frames import SERIAL, forward
+from leveret.broker.queues.contract.modifications import Modification
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.settling import apply_settling
@@ -82,9 +84,14 @@ class LinkSettling:
             link.settled_at_once(len(entries))
 
     async def settle(self, session: Session, disposition: Disposition) -> None:
-        """Settle deliveries with any outcome. Raises ChannelFault."""
+        """Settle deliveries with any outcome. Raises ChannelFault and SessionEnds."""
         turns = self._turns
-        action = _action_of(disposition.state)
+        state = disposition.state
+        action = _action_of(state)
+        modification: Modification | None = None
+        if isinstance(state, Modified):
+            delays = session.services.config.is_as_rabbitmq_4_3
+            modification = modification_of(state, delays=delays)
         first, last = disposition.first, disposition.last
         tags = _open_tags(session, first, first if last is None else last)
         for at in range(0, len(tags), SETTLED_AT_ONCE):
@@ -96,7 +103,7 @@ class LinkSettling:
                     taken.append((tag, record))
             turns.work_left -= SETTLE_WORK * len(some)
             if taken:
-                apply_settling(session, action, taken)
+                apply_settling(session, action, taken, modification)
                 if action is ACK:
                     _count_acked(session, taken)
             if at + SETTLED_AT_ONCE < len(tags):

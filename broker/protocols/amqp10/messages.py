@@ -63,15 +63,18 @@ SECTION_START: Final = 0
 """The first byte of a form that is nothing but sections."""
 _RULES: Final = ConversionRules(is_4=True)
 _RULES_OF_4_2: Final = ConversionRules(is_4=True, is_durable=False)
-_OF_BROKER: Final = frozenset(("x-exchange", "x-routing-key"))
+OF_BROKER: Final = frozenset(("x-exchange", "x-routing-key"))
+"""Annotations that the broker sets."""
 _DELIVERY_COUNT: Final = "x-delivery-count"
+_COUNTS: Final = frozenset((_DELIVERY_COUNT, "x-acquired-count"))
+"""Headers of deliveries of quorum queues."""
 
 
 class AnnotationRefused(ValueError):
     """A message has an annotation whose name does not begin with `x-`."""
 
 
-class _Kept(msgspec.Struct, array_like=True):
+class Kept(msgspec.Struct, array_like=True):
     """The data of a `Form`."""
 
     annotation_count: int
@@ -138,18 +141,19 @@ def _keep(payload: bytes, message: Amqp10Message) -> bytes:
         elif code == FOOTER and message.data is not None:
             footer = payload[at:after]
         at = after
-    kept = [pair for pair in message.message_annotations if pair[0].value not in _OF_BROKER]
+    kept = [pair for pair in message.message_annotations if pair[0].value not in OF_BROKER]
     if not kept and not footer and len(data_sizes) == 1:
         return b"".join(sections)
     return msgspec.msgpack.encode(
-        _Kept(
-            len(kept), _encode_pairs(kept), b"".join(sections), footer,
+        Kept(
+            len(kept), encode_pairs(kept), b"".join(sections), footer,
             data_sizes if len(data_sizes) > 1 else [],
         )
     )  # fmt: skip
 
 
-def _encode_pairs(pairs: Pairs) -> bytes:
+def encode_pairs(pairs: Pairs) -> bytes:
+    """The keys and values of a map, without its size."""
     return b"".join(encode(item) for pair in pairs for item in pair)
 
 
@@ -217,11 +221,11 @@ class Delivered:
     def _of_form(self, form: Form, address: Address) -> bytes:
         if not form.data or form.data[0] == SECTION_START:
             added = _annotations_added(self.header.headers, b"")
-            return annotations_of(address, _encode_pairs(added), len(added)) + form.data
-        kept = msgspec.msgpack.decode(form.data, type=_Kept)
+            return annotations_of(address, encode_pairs(added), len(added)) + form.data
+        kept = msgspec.msgpack.decode(form.data, type=Kept)
         self.footer, self.data_sizes = kept.footer, kept.data_sizes
         added = _annotations_added(self.header.headers, kept.annotations)
-        others = kept.annotations + _encode_pairs(added)
+        others = kept.annotations + encode_pairs(added)
         count = kept.annotation_count + len(added)
         return annotations_of(address, others, count) + kept.sections
 
@@ -282,7 +286,7 @@ def _annotations_added(headers: Table, known: bytes) -> Pairs:
     return [
         pair
         for name, field in headers.items()
-        if (is_annotation(name) or name in DEATH_HEADERS)
+        if (is_annotation(name) or name in DEATH_HEADERS or name in _COUNTS)
         and (pair := _annotation(name, field)) is not None
         and encode(pair[0]) not in known
     ]

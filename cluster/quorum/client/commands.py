@@ -8,6 +8,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from leveret.broker.queues.contract.modifications import Modification
 from leveret.broker.queues.contract.publication import Publication, Publisher
 from leveret.cluster.quorum.client.consuming_client import ConsumerCommand
 from leveret.cluster.quorum.client.holders import Holder
@@ -17,6 +18,7 @@ from leveret.cluster.quorum.machine.commands import (
     Discard,
     Enqueue,
     Join,
+    Modify,
     Purge,
     Return,
     Settle,
@@ -227,6 +229,29 @@ class SettleHeld(NumberedCommand):
             action == RETURN_UNSEEN,
         )  # fmt: skip
         return encode_command(command)
+
+    def sender_ended(self) -> bool:
+        """The holder has ended, and what it held was returned."""
+        return False
+
+
+class ModifyHeld(NumberedCommand):
+    """Takes modified deliveries of one holder back."""
+
+    __slots__ = ("_consumer", "_modification", "_positions")
+
+    def __init__(self, modification: Modification, holder: Holder, positions: list[int]) -> None:
+        """positions: ascending intervals, first, last ..."""
+        super().__init__()
+        self._modification = modification
+        self._consumer = holder.number
+        self._positions = positions
+
+    def encode(self, sender: int, seen: int) -> bytes:
+        """Encode the command."""
+        return encode_command(
+            Modify(sender, self.number, seen, self._consumer, self._positions, *self._modification)
+        )
 
     def sender_ended(self) -> bool:
         """The holder has ended, and what it held was returned."""

@@ -8,8 +8,9 @@ acknowledgements may take effect after later publishes, which makes no differenc
 from collections.abc import Sequence
 from typing import Final
 
+from leveret.broker.queues.contract.modifications import Modification
 from leveret.broker.queues.contract.publication import Publication
-from leveret.cluster.quorum.client.commands import SETTLE, PublishRuns, SettleHeld
+from leveret.cluster.quorum.client.commands import SETTLE, ModifyHeld, PublishRuns, SettleHeld
 from leveret.cluster.quorum.client.consuming_client import ConsumingClient
 from leveret.cluster.quorum.client.holders import Settlement
 from leveret.cluster.replicated_queues.client.unapplied_hold import UnappliedHold
@@ -46,6 +47,13 @@ class Gathered:
         """Settle or return deliveries. action: see commands.py."""
         self._begin(action)
         self._settlement.add(entries)
+
+    def modify(self, entries: Sequence[Entry], modification: Modification) -> None:
+        """Take modified deliveries back."""
+        self.flush()
+        self._settlement.add(entries)
+        for holder, positions in self._settlement.take(self._group.holders, in_order=True):
+            self._group.add(ModifyHeld(modification, holder, positions))
 
     def settle_run(self, action: int, first: int, count: int) -> None:
         """Settle or return deliveries with consecutive numbers."""

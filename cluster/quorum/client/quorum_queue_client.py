@@ -27,6 +27,7 @@ from leveret.broker.amqp.errors import (
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.contract.arguments import DROP_HEAD, REJECT_PUBLISH_DLX, QueueOptions
 from leveret.broker.queues.contract.demand import Demand
+from leveret.broker.queues.contract.modifications import Modification, give_back
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import (
     Consumer,
@@ -96,7 +97,7 @@ class QuorumQueueClient(GroupQueueClient):
         self._service: GroupService = service
         self.options = _supported(self.declared)
         self.figures = LedFigures(self)
-        self.reader = DeliveryReader(node.addresses)
+        self.reader = DeliveryReader(node.addresses, node.tells_returns)
         self._group = ConsumingClient(QuorumSenders(node.senders))
         self._gathered = Gathered(self._group, self._hold)
         self._consumers: dict[Consumer, ClientConsumer] = {}
@@ -171,6 +172,14 @@ class QuorumQueueClient(GroupQueueClient):
     def discard(self, entries: Sequence[Entry]) -> None:
         """Reject delivered messages."""
         self._settle(DISCARD, entries)
+
+    def modify(self, entries: Sequence[Entry], modification: Modification) -> None:
+        """Take modified messages back; without their annotations while a node takes none."""
+        if not self._node.takes_annotations():
+            give_back(self, entries, modification)
+        elif not self.is_deleted:
+            self._gathered.modify(entries, modification)
+            self._turns.wake(self)
 
     def _settle(self, action: int, entries: Sequence[Entry]) -> None:
         if self.is_deleted:

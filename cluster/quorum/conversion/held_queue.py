@@ -17,6 +17,7 @@ from leveret.broker.amqp.errors import Fault, not_found
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
+from leveret.broker.queues.contract.modifications import Modification, modify
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import Consumer, Got, QueueClient, QueueLength
 from leveret.broker.queues.contract.queue_kind import QueueKind
@@ -200,6 +201,10 @@ class HeldQueue:
     def discard(self, entries: Sequence[Entry]) -> None:
         """Reject delivered messages."""
         self._do(KeptRequest(lambda queue: queue.discard(entries), _nothing))
+
+    def modify(self, entries: Sequence[Entry], modification: Modification) -> None:
+        """Take modified messages back."""
+        self._do(KeptRequest(lambda queue: modify(queue, entries, modification), _nothing))
 
     # Questions
 

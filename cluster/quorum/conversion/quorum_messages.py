@@ -12,6 +12,7 @@ from functools import partial
 from heapq import merge
 from typing import NamedTuple
 
+from leveret.broker.protocols.amqp10.modified_messages import annotated
 from leveret.broker.runtime.clock import Clock
 from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
@@ -217,6 +218,8 @@ class QuorumMessages:
                 raise Refused(str(error)) from None
             self._entry = OneEntry(run.index, data, self._addresses)
         messages = self._entry.messages(run.place, run.count)
+        if run.annotations is not None:
+            messages = [annotated(message, run.annotations) for message in messages]
         expires_at_ms = run.expires_at_ms
         if expires_at_ms:
             # Entries of the log have the time of the wall clock.

@@ -30,6 +30,8 @@ Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 62)]
 RunField: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 NO_LIMIT = -1
 TTL_MAX_MS = (1 << 32) - 2
+ANNOTATIONS_FEATURE = "quorum_annotations"
+"""The feature of nodes that take `Modify`, and runs with annotations."""
 DEFAULT_PRIORITY = 4
 """The priority of a message that has none, as in RabbitMQ 4.3."""
 RUN_FIELDS = 4
@@ -194,6 +196,21 @@ class Purge(ClientCommand, frozen=True, tag=9):
 
 class Leave(ClientCommand, frozen=True, tag=10):
     """The last command of a sender: the queue ends its consumers, and forgets it."""
+
+
+class Modify(ClientCommand, frozen=True, tag=11):
+    """Return or reject messages that a consumer holds, and add annotations to them.
+
+    annotations: values of AMQP 1.0, encoded, by their names. ready_ms: on the leader's clock, not
+    before which returned messages are delivered again; 0: at once.
+    """
+
+    consumer: Number
+    positions: list[FromOne]
+    is_failed: bool
+    is_rejected: bool
+    annotations: dict[str, bytes]
+    ready_ms: Number = 0
 
 
 class Configure(Command, frozen=True, tag=20):
@@ -366,7 +383,7 @@ def _check(command: Command, messages_bytes: int) -> None:
         raise CommandError(
             f"a {type(command).__name__} for a quorum queue has {messages_bytes} bytes after it"
         )
-    if isinstance(command, Settle | Return | Discard | LettersDone):
+    if isinstance(command, Settle | Return | Discard | Modify | LettersDone):
         if not _are_intervals(command.positions):
             raise CommandError(f"a {type(command).__name__} has positions that are no intervals")
     elif isinstance(command, Join) and command.number != 1:
@@ -400,6 +417,7 @@ _DECODER: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(
     | Get
     | Purge
     | Leave
+    | Modify
     | Configure
     | Tick
     | NodeDown

@@ -1,9 +1,10 @@
 """Runs as bytes, in columns. A column whose number is the same in all runs is stored once.
 
-    runs      number of runs u32, one column for each of the fields
+    runs      number of runs u32, one column for each of the fields, annotations
     column    0 u8, number i64       all runs have this one
               1 u8, numbers u32      one for each run
               2 u8, numbers i64      one for each run
+    annotations    for each run that has some: its place u32, length u32, map in msgpack
 
 Numbers are little-endian. A message that was published alone takes 16 bytes if sizes are equal.
 """
@@ -12,7 +13,9 @@ from struct import Struct, pack, unpack_from
 from struct import error as StructError
 from typing import Final
 
-from leveret.cluster.quorum.machine.runs import Run
+import msgspec
+
+from leveret.cluster.quorum.machine.runs import Annotations, Run
 
 ONE: Final = 0
 SHORT: Final = 1
@@ -21,6 +24,9 @@ SHORT_MAX: Final = (1 << 32) - 1
 FIELDS: Final = 11
 _COUNT: Final = Struct("<I")
 _NUMBER: Final = Struct("<Bq")
+_ANNOTATIONS: Final = Struct("<II")
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final[msgspec.msgpack.Decoder[Annotations]] = msgspec.msgpack.Decoder(Annotations)
 
 
 class PackedRunsError(ValueError):
@@ -39,6 +45,10 @@ def pack_runs(runs: list[Run]) -> bytes:
             [run.delivery for run in runs], [run.time_ms for run in runs],
         ):  # fmt: skip
             pieces.append(_packed(column))
+        for place, run in enumerate(runs):
+            if run.annotations is not None:
+                data = _ENCODER.encode(run.annotations)
+                pieces += (_ANNOTATIONS.pack(place, len(data)), data)
     return b"".join(pieces)
 
 
@@ -60,7 +70,7 @@ def unpack_runs(data: bytes) -> list[Run]:
                 raise PackedRunsError("there are bytes after packed runs")
             return []
         return _unpacked(data, count)
-    except (StructError, IndexError) as error:
+    except (StructError, IndexError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise PackedRunsError(f"packed runs are damaged: {error}") from error
 
 
@@ -82,12 +92,23 @@ def _unpacked(data: bytes, count: int) -> list[Run]:
             at += 1 + count * (4 if kind == SHORT else 8)
         else:
             raise PackedRunsError(f"a column of packed runs is of kind {kind}")
-    if at != len(data):
-        raise PackedRunsError("there are bytes after packed runs")
     (positions, counts, indexes, places, sizes, priorities, expiries, returns, delivery_counts,
      deliveries, times) = columns  # fmt: skip
-    return [
+    runs = [
         Run(positions[at], counts[at], indexes[at], places[at], sizes[at], priorities[at],
             expiries[at], returns[at], delivery_counts[at], deliveries[at], times[at])
         for at in range(count)
     ]  # fmt: skip
+    _unpack_annotations(data, at, runs)
+    return runs
+
+
+def _unpack_annotations(data: bytes, at: int, runs: list[Run]) -> None:
+    """Decode the annotations of runs, which begin at a place."""
+    while at < len(data):
+        place, length = _ANNOTATIONS.unpack_from(data, at)
+        at += _ANNOTATIONS.size
+        if at + length > len(data):
+            raise PackedRunsError("annotations of packed runs are cut off")
+        runs[place].annotations = _DECODER.decode(data[at : at + length])
+        at += length

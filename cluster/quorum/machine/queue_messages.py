@@ -20,6 +20,7 @@ from leveret.cluster.quorum.machine.commands import (
     RUN_FIELDS,
     DeadLetterStrategy,
     DelayedRetry,
+    Modify,
     Options,
     TakenPlace,
 )
@@ -327,8 +328,25 @@ class QueueMessages:
             for run in runs:
                 self.acked += run.count
 
-    def return_runs(self, runs: list[Run], is_failed: bool, effects: Effects | None) -> None:
-        """Take back messages that a consumer held."""
+    def modify(self, runs: list[Run], command: Modify, effects: Effects | None) -> None:
+        """Add annotations to messages that a consumer held, and take them back or let them die."""
+        annotated: list[Run] = []
+        for run in runs:
+            other = run.part(0, run.count)
+            known = run.annotations
+            other.annotations = (
+                command.annotations if known is None else {**known, **command.annotations}
+            )
+            annotated.append(other)
+        if command.is_rejected and annotated:
+            self.discard(annotated, effects)
+        else:
+            self.return_runs(annotated, command.is_failed, effects, command.ready_ms)
+
+    def return_runs(
+        self, runs: list[Run], is_failed: bool, effects: Effects | None, ready_ms: int = 0
+    ) -> None:
+        """Take back messages that a consumer held. ready_ms: see `Modify`."""
         options = self.options
         counts = is_failed or options.counts_returns
         died: list[Run] = []
@@ -336,9 +354,13 @@ class QueueMessages:
             back = Run(
                 run.position, run.count, run.index, run.place, run.size, run.priority,
                 run.expires_at_ms, run.returns + 1, run.delivery_count + counts,
+                annotations=run.annotations,
             )  # fmt: skip
             if options.delivery_limit != NO_LIMIT and back.delivery_count > options.delivery_limit:
                 died.append(back)
+            elif ready_ms > self.now_ms:
+                back.time_ms = ready_ms
+                self.delayed.add(back)
             elif self._is_delayed(is_failed):
                 delay_ms = options.delayed_retry_min_ms * max(1, back.delivery_count)
                 back.time_ms = self.now_ms + min(delay_ms, options.delayed_retry_max_ms)

@@ -30,6 +30,7 @@ from leveret.cluster.quorum.machine.commands import (
     Join,
     Leave,
     LettersDone,
+    Modify,
     NodeConnected,
     NodeDisconnected,
     NodeDown,
@@ -124,7 +125,7 @@ class QuorumMachine:
             refused = self.messages.publish(index, command.runs, effects)
             if refused:
                 self._give_result(sender, Outcome.REFUSED, 0, tuple(refused), effects)
-        elif isinstance(command, Settle | Return | Discard):
+        elif isinstance(command, Settle | Return | Discard | Modify):
             self._settle(sender, command, effects)
         else:
             self._apply_seldom(sender, command, effects)
@@ -166,8 +167,9 @@ class QuorumMachine:
             effects.add(result)
 
     def _settle(
-        self, sender: Sender, command: Settle | Return | Discard, effects: Effects | None
-    ) -> None:
+        self, sender: Sender, command: Settle | Return | Discard | Modify,
+        effects: Effects | None,
+    ) -> None:  # fmt: skip
         consumer = sender.consumers.get(command.consumer)
         if consumer is None:
             return
@@ -180,6 +182,8 @@ class QuorumMachine:
                 messages.return_runs(runs, command.is_failed, effects)
         elif isinstance(command, Settle):
             messages.settle(runs, consumer)
+        elif isinstance(command, Modify):
+            messages.modify(runs, command, effects)
         elif runs:
             messages.discard(runs, effects)
         may_return = bool(consumer.timed_out)

@@ -5,7 +5,7 @@ messages of this entry. For consumers a message is identified by its position: 1
 the order of publishing. It keeps this position as long as it is in the queue.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
@@ -13,6 +13,8 @@ MESSAGE_BYTES: Final = 100
 """About what a message takes beside its body."""
 RUN_BYTES: Final = 200
 """About what a run takes in memory, with its place in a list."""
+Annotations: TypeAlias = dict[str, bytes]
+"""Values of AMQP 1.0, encoded, by their names. Not changed once a run refers to them."""
 NEVER: Final = 0
 """The expiry time of messages that do not expire."""
 
@@ -24,18 +26,19 @@ class Run:
     position, place: of the first message. size: of each body. returns: how often they were
     returned. delivery_count: the returns that count for the delivery limit. delivery: if a consumer
     holds them, the first one's number among the consumer's deliveries. time_ms: if a consumer holds
-    them, when they were delivered; if they are delayed, when they become ready.
+    them, when they were delivered; if they are delayed, when they become ready. annotations: those
+    that consumers have added (`Modify`); None without any.
     """
 
     __slots__ = (
-        "count", "delivery", "delivery_count", "expires_at_ms", "index", "place", "position",
-        "priority", "returns", "size", "time_ms",
+        "annotations", "count", "delivery", "delivery_count", "expires_at_ms", "index", "place",
+        "position", "priority", "returns", "size", "time_ms",
     )  # fmt: skip
 
     def __init__(
         self, position: int, count: int, index: int, place: int, size: int, priority: int,
         expires_at_ms: int = NEVER, returns: int = 0, delivery_count: int = 0, delivery: int = 0,
-        time_ms: int = 0,
+        time_ms: int = 0, annotations: Annotations | None = None,
     ) -> None:  # fmt: skip
         self.position = position
         self.count = count
@@ -48,6 +51,7 @@ class Run:
         self.delivery_count = delivery_count
         self.delivery = delivery
         self.time_ms = time_ms
+        self.annotations = annotations
 
     @property
     def last(self) -> int:
@@ -64,5 +68,5 @@ class Run:
         return Run(
             self.position + skipped, count, self.index, self.place + skipped, self.size,
             self.priority, self.expires_at_ms, self.returns, self.delivery_count,
-            self.delivery + skipped if self.delivery else 0, self.time_ms,
+            self.delivery + skipped if self.delivery else 0, self.time_ms, self.annotations,
         )  # fmt: skip

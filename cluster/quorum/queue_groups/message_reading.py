@@ -1,6 +1,7 @@
 """Reads a message of a quorum queue from the log of the member on this node."""
 
 from leveret.broker.amqp.errors import internal_error
+from leveret.broker.protocols.amqp10.modified_messages import annotated
 from leveret.broker.queues.contract.queue_factory import PeekedMessage
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.groups.group_member import GroupMember
@@ -18,7 +19,9 @@ def messages_of(run: Run, entry: bytes, addresses: Addresses) -> list[Message]:
     reader = RunReader(entry, messages_at(entry), addresses)
     if run.place:
         reader.skip(run.place)
-    return [one.message for one in reader.some_entries(run.count, 1, False)]
+    messages = [one.message for one in reader.some_entries(run.count, 1, False)]
+    annotations = run.annotations
+    return messages if annotations is None else [annotated(one, annotations) for one in messages]
 
 
 def read_message(

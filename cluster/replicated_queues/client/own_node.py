@@ -1,5 +1,6 @@
 """What the clients of a node's replicated queues share."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from leveret.broker.runtime.counts import MessageCounts
@@ -11,13 +12,19 @@ BEGIN_MS = 5000
 """RabbitMQ's `START_CLUSTER_TIMEOUT`."""
 
 
+def _always() -> bool:
+    return True
+
+
 class OwnNode(NamedTuple):
     """What all clients of a node's replicated queues of a kind share.
 
     senders: numbers their senders. addresses: shared by all messages that are read. untaken: the
     bytes that queues have not taken yet. given: counts the messages that clients of this node got
     from such queues, wherever these are led. shows_zero: whether basic.get shows a delivery count
-    of 0, as before RabbitMQ 4.
+    of 0, as before RabbitMQ 4. tells_returns: whether consumers are told how
+    often a message was returned beside its failed deliveries, as since 4.3. takes_annotations:
+    whether all nodes keep the annotations of modified messages.
     """
 
     name: str
@@ -26,3 +33,5 @@ class OwnNode(NamedTuple):
     untaken: UntakenBytes
     given: MessageCounts
     shows_zero: bool = True
+    tells_returns: bool = False
+    takes_annotations: Callable[[], bool] = _always

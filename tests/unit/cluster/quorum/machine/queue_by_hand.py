@@ -17,6 +17,7 @@ from leveret.cluster.quorum.machine.commands import (
     Get,
     Join,
     Leave,
+    Modify,
     Options,
     Purge,
     Return,
@@ -147,6 +148,13 @@ class Client:
 
     def discard(self, consumer, *positions):
         self.do(Discard, consumer, intervals_of(positions))
+
+    def modify(
+        self, consumer, *positions, is_failed=False, is_rejected=False, ready_ms=0, **annotations
+    ):
+        self.do(
+            Modify, consumer, intervals_of(positions), is_failed, is_rejected, annotations, ready_ms
+        )
 
     def cancel(self, consumer, returns=False):
         self.do(Cancel, consumer, returns)

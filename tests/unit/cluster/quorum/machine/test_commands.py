@@ -20,6 +20,7 @@ from leveret.cluster.quorum.machine.commands import (
     Join,
     Leave,
     LettersDone,
+    Modify,
     NodeConnected,
     NodeDisconnected,
     NodeDown,
@@ -52,6 +53,7 @@ COMMANDS = [
     Get(7, 8, 2, no_ack=False),
     Purge(7, 9, 2),
     Leave(7, 10, 2),
+    Modify(7, 11, 2, 4, [1, 2], True, False, {"x-opt-a": b"\x40"}, 1_700_000_000_000),
     Configure(
         Options(10, 1000, True, 20, 60_000, 1, DeadLetterStrategy.AT_LEAST_ONCE, True, True, 32,
                 True, False, DelayedRetry.FAILED, 10, 100, 1_800_000)

@@ -9,9 +9,16 @@ from leveret.cluster.quorum.machine.commands import (
     LettersDone,
     Options,
 )
-from leveret.cluster.quorum.machine.effects import Expired, LettersDropped, TimedOut
+from leveret.cluster.quorum.machine.effects import (
+    Deliver,
+    Expired,
+    LettersDropped,
+    PublishDeadLetters,
+    TimedOut,
+)
 from leveret.cluster.quorum.machine.figures import figures
 from leveret.cluster.quorum.machine.peeking import peek
+from leveret.cluster.quorum.machine.snapshots import restore, snapshot
 from tests.unit.cluster.quorum.machine.queue_by_hand import QueueByHand
 
 DEAD = DeadLetterStrategy.AT_MOST_ONCE
@@ -157,6 +164,50 @@ def test_returned_messages_are_delayed_for_longer_each_time():
         assert queue.delivered == []
         queue.pass_time(1)
         assert queue.positions == [1]
+
+
+def annotations(effects):
+    return [run.annotations for effect in effects for run in effect.runs]
+
+
+def test_modified_messages_keep_all_of_their_annotations():
+    queue = QueueByHand()
+    one = queue.client()
+    one.publish(3)
+    consumer = one.consume()
+    one.modify(consumer, 2, is_failed=True, a=b"1", b=b"2")
+    assert queue.delivered == [(one, 2, 1)]
+    assert annotations(queue.of(Deliver)) == [{"a": b"1", "b": b"2"}]
+    one.modify(consumer, 1, 2, a=b"3")
+    assert annotations(queue.of(Deliver)) == [{"a": b"3"}, {"a": b"3", "b": b"2"}]
+    one.give_back(consumer, 1, 2, 3)
+    assert annotations(queue.of(Deliver)) == [None, {"a": b"3"}, {"a": b"3", "b": b"2"}]
+
+
+def test_annotations_are_those_of_a_restored_queue_and_of_dead_letters():
+    queue = QueueByHand(Options(dead_letters=DEAD))
+    one = queue.client()
+    one.publish(2)
+    consumer = one.consume()
+    one.modify(consumer, 1, a=b"1")
+    queue.machine = restore(snapshot(queue.machine))
+    one.modify(consumer, 1, 2, is_rejected=True, b=b"2")
+    assert queue.died == [("REJECTED", 2), ("REJECTED", 1)]
+    assert annotations(queue.of(PublishDeadLetters)) == [{"b": b"2"}, {"a": b"1", "b": b"2"}]
+
+
+def test_a_modified_message_waits_until_the_time_that_it_has():
+    queue = QueueByHand()
+    one = queue.client()
+    one.publish()
+    consumer = one.consume()
+    one.modify(consumer, 1, ready_ms=queue.now_ms + 50)
+    assert queue.positions == []
+    assert queue.machine.wake_at_ms() == queue.now_ms + 50
+    queue.pass_time(50)
+    assert queue.positions == [1]
+    one.modify(consumer, 1, ready_ms=queue.now_ms)
+    assert queue.positions == [1]
 
 
 def test_failures_alone_may_be_delayed():
