@@ -6,8 +6,11 @@ import pytest
 
 from leveret.broker.amqp10.values import Value
 from leveret.broker.protocols.amqp10.performatives import (
+    MIXED,
     RECEIVER,
     SENDER,
+    SETTLED,
+    UNSETTLED,
     Accepted,
     Attach,
     Detach,
@@ -231,6 +234,45 @@ async def test_annotations_of_other_names_end_the_session(node, key):
     client.settle(0, outcome=Modified(False, False, annotations))
     (end,) = [one.performative for one in await client.frames()]
     assert end.error.condition == "amqp:internal-error"
+
+
+async def test_a_message_larger_than_the_client_takes_ends_the_session(node):
+    """In RabbitMQ 4.0.5, too: condition and description. The message goes back to its queue."""
+    client = await queue_with(node, "small", "large" * 100, "small")
+    await client.consumer("/queues/q", max_message_size=200)
+    frames = await client.frames()
+    assert [one.message.data for one in frames if one.payload] == [b"small"]
+    assert frames[-1].performative == End(
+        Error(
+            "amqp:link:message-size-exceeded",
+            "message size (557 bytes) > maximum message size (200 bytes)",
+        )
+    )
+    other = await node.client()
+    await other.consumer("/queues/q")
+    assert bodies(await other.received()) == ["small", "large" * 100, "small"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "settled", "told"),
+    [
+        (UNSETTLED, False, None),
+        (UNSETTLED, True, "sender settle mode is 'unsettled' but transfer settled flag is "
+                          "interpreted as being 'true'"),
+        (SETTLED, True, None),
+        (SETTLED, False, "sender settle mode is 'settled' but transfer settled flag is "
+                         "interpreted as being 'false'"),
+        (MIXED, True, None),
+        (MIXED, False, None),
+    ],
+)  # fmt: skip
+async def test_transfers_are_settled_as_the_mode_of_their_link_says(node, mode, settled, told):
+    """The condition and the texts are those of RabbitMQ 4.0.5."""
+    client = await queue_with(node)
+    await client.publisher("/queues/q", snd_settle_mode=mode)
+    answers = await client.publish("a", settled=settled)
+    errors = [one.error for one in answers if isinstance(one, End)]
+    assert errors == ([Error("amqp:connection:framing-error", told)] if told else [])
 
 
 async def test_one_disposition_settles_a_range(node):

@@ -77,6 +77,9 @@ class Amqp10Connection(Protocol):
     def settle_later(self, session: "Amqp10Session") -> None:
         """Call the session's `send_outcomes` before the output is written."""
 
+    def end_session(self, session: "Amqp10Session", error: SessionEnds) -> None:
+        """End the session with an error, unless it has ended."""
+
 
 class Amqp10Session(Session):
     """One session.
@@ -381,6 +384,10 @@ class Amqp10Session(Session):
                 f"link handle value ({handle}) exceeds maximum link handle value "
                 f"({self.handle_max})",
             )
+
+    def end_with(self, error: SessionEnds) -> None:
+        """End with an error when the round has ended."""
+        self.vhost.turns.after_round(partial(self.owner.end_session, self, error))
 
     def link_lost(self, link: OutgoingLink, is_deleted: bool) -> None:
         """The queue of a link is gone: detach the link."""

@@ -22,6 +22,7 @@ from leveret.broker.protocols.amqp10.addresses import (
 )
 from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Session
 from leveret.broker.protocols.amqp10.conditions import (
+    FRAMING_ERROR,
     INVALID_FIELD,
     NOT_IMPLEMENTED,
     UNAUTHORIZED_ACCESS,
@@ -117,7 +118,8 @@ async def _attach_incoming(session: Amqp10Session, request: Attach) -> None:
     if address is not None:
         await _check_exchange(session, address)
     size_max = min(MESSAGE_BYTES_MAX, session.message_bytes_max)
-    link = IncomingLink(request, address, size_max)
+    mode_error = INVALID_FIELD if session.detaches_links else FRAMING_ERROR
+    link = IncomingLink(request, address, size_max, mode_error=mode_error)
     session.incoming[request.handle] = link
     session.send(
         Attach(

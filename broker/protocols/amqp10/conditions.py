@@ -45,6 +45,14 @@ class SessionEnds(Exception):
         self.error = Error(condition, None if description is None else text(description))
 
 
+def size_error(size: int, size_max: int) -> SessionEnds:
+    """The error for a message that is larger than one end of its link takes."""
+    return SessionEnds(
+        MESSAGE_SIZE_EXCEEDED,
+        f"message size ({size} bytes) > maximum message size ({size_max} bytes)",
+    )
+
+
 class ConnectionEnds(Exception):
     """The connection ends with this error."""
 

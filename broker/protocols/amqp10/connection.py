@@ -26,6 +26,7 @@ from leveret.broker.protocols.amqp10.conditions import (
     RESOURCE_LIMIT_EXCEEDED,
     UNAUTHORIZED_ACCESS,
     ConnectionEnds,
+    SessionEnds,
 )
 from leveret.broker.protocols.amqp10.idle_times import IdleTimes
 from leveret.broker.protocols.amqp10.incoming import Incoming
@@ -182,6 +183,10 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
         """Call the session's `send_outcomes` before the output is written."""
         self._settling[session] = None
         self.output.flush_later()
+
+    def end_session(self, session: Amqp10Session, error: SessionEnds) -> None:
+        """End a session with an error, unless it has ended."""
+        self.incoming.end_session(session, error)
 
     def send_outcomes(self) -> None:
         """Send the outcomes that are due."""

@@ -125,9 +125,7 @@ class DeliveryWriter:
 
     def pieces(self, message: Message, redelivered: bool, delivery_id: i64) -> list[bytes]:
         """The frames of a delivery, however large it is."""
-        header = message.header
-        assert isinstance(header, ContentHeader)
-        payload = self._payload(header, message.address, message.body, redelivered)
+        payload = self.payload(message, redelivered)
         number = int(delivery_id % SERIAL)
         tag = number.to_bytes(_TAG_BYTES, "big")
         return transfer_frames(
@@ -135,9 +133,10 @@ class DeliveryWriter:
             payload,
         )  # fmt: skip
 
-    def _payload(
-        self, header: ContentHeader, address: Address, body: bytes, redelivered: bool
-    ) -> bytes:
+    def payload(self, message: Message, redelivered: bool) -> bytes:
+        """The sections of a message."""
+        header, address, body = message.header, message.address, message.body
+        assert isinstance(header, ContentHeader)
         writer = _WRITER
         writer.truncate(0)
         if self._write_simple(writer, header, address, redelivered):

@@ -458,6 +458,11 @@ class Incoming(HeldInput):
         session.fail(told)
         session.send(End(told))
 
+    def end_session(self, session: Amqp10Session, error: SessionEnds) -> None:
+        """End a session with an error, unless it has ended."""
+        if self.sessions.get(session.channel) is session:
+            self._fail(session, error)
+
     def check_consumer_timeout(self, timeout_ms: int) -> None:
         """End each session that holds a delivery unsettled for longer than its timeout."""
         for session in list(self.sessions.values()):

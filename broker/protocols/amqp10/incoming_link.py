@@ -8,11 +8,11 @@ from typing import Final
 from leveret.broker.protocols.amqp10.addresses import ExchangeAddress
 from leveret.broker.protocols.amqp10.conditions import (
     FRAMING_ERROR,
-    MESSAGE_SIZE_EXCEEDED,
     NOT_IMPLEMENTED,
     SessionEnds,
+    size_error,
 )
-from leveret.broker.protocols.amqp10.performatives import Attach
+from leveret.broker.protocols.amqp10.performatives import SETTLED, UNSETTLED, Attach
 from leveret.broker.protocols.amqp10.session_frames import ABSENT, SessionFrame
 from leveret.broker.protocols.amqp10.transfer_frames import SERIAL
 
@@ -31,12 +31,13 @@ class IncomingLink:
     message says so. credit: how many messages it may still send. unconfirmed: messages without an
     outcome. message_bytes_max: of a message. target_key: of the route of its messages
     (broker/sessions/targets.py), once it is known. delivery_id, is_settled: of the message whose
-    transfers come.
+    transfers come. mode_error: the condition of a transfer that is not settled as the mode of the
+    link says.
     """
 
     __slots__ = (
-        "_partial", "address", "credit", "credit_max",
-        "delivery_count", "delivery_id", "handle", "is_management", "is_settled",
+        "_is_always_settled", "_is_never_settled", "_mode_error", "_partial", "address", "credit",
+        "credit_max", "delivery_count", "delivery_id", "handle", "is_management", "is_settled",
         "message_bytes_max", "name", "request", "target_key", "unconfirmed",
     )  # fmt: skip
 
@@ -47,6 +48,7 @@ class IncomingLink:
         message_bytes_max: int,
         *,
         is_management: bool = False,
+        mode_error: str = FRAMING_ERROR,
     ) -> None:
         self.request = request
         self.name = request.name
@@ -62,6 +64,10 @@ class IncomingLink:
         self._partial: bytearray | None = None
         self.delivery_id = 0
         self.is_settled = False
+        self._mode_error = mode_error
+        mode = request.snd_settle_mode
+        self._is_always_settled = mode == SETTLED
+        self._is_never_settled = mode == UNSETTLED
         self.target_key: bytes | None = None
 
     @property
@@ -77,6 +83,19 @@ class IncomingLink:
         self.is_settled = frame.is_settled
         if frame.is_second and not frame.is_settled:
             raise SessionEnds(NOT_IMPLEMENTED, "rcv-settle-mode second not supported")
+        if frame.is_settled:
+            if self._is_never_settled:
+                raise self._wrong_mode("unsettled", "true")
+        elif self._is_always_settled:
+            raise self._wrong_mode("settled", "false")
+
+    def _wrong_mode(self, mode: str, settled: str) -> SessionEnds:
+        """The error for a transfer that is not as the mode of the link says (part 2, 2.7.5)."""
+        return SessionEnds(
+            self._mode_error,
+            f"sender settle mode is '{mode}' but transfer settled flag is interpreted as being "
+            f"'{settled}'",
+        )
 
     def take_part(self, frame: SessionFrame, payload: bytes) -> bytes | None:
         """Take a transfer; returns the message if it is complete. Raises SessionEnds."""
@@ -104,11 +123,7 @@ class IncomingLink:
     def check_size(self, size: int) -> None:
         """Raise SessionEnds if messages may not have this many bytes."""
         if size > self.message_bytes_max:
-            raise SessionEnds(
-                MESSAGE_SIZE_EXCEEDED,
-                f"message size ({size} bytes) > maximum message size "
-                f"({self.message_bytes_max} bytes)",
-            )
+            raise size_error(size, self.message_bytes_max)
 
     def count(self) -> None:
         """A message is complete: it has used credit."""
@@ -122,8 +137,12 @@ class IncomingLink:
                 f"delivery-id of continuation transfer ({frame.delivery_id}) differs from "
                 f"delivery-id on first transfer ({self.delivery_id})",
             )
-        if frame.is_settled:
-            self.is_settled = True
+        if frame.is_settled and not self.is_settled:
+            raise SessionEnds(
+                self._mode_error,
+                "field 'settled' of continuation transfer (true) differs from (interpreted) field "
+                "'settled' on first transfer (false)",
+            )
 
     def grow_credit(self) -> None:
         """Outcomes are sent: let a publisher that waits for credit have twice as much."""

@@ -12,6 +12,7 @@ from mypy_extensions import i64
 
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.net.socket_output import SocketOutput
+from leveret.broker.protocols.amqp10.conditions import SessionEnds, size_error
 from leveret.broker.protocols.amqp10.delivery_writing import DeliveryWriter
 from leveret.broker.protocols.amqp10.performatives import SETTLED, Attach
 from leveret.broker.protocols.amqp10.session_windows import SessionWindows
@@ -48,6 +49,9 @@ class LinkSession(Protocol):
     def link_lost(self, link: "OutgoingLink", is_deleted: bool) -> None:
         """The queue of a link is gone: detach the link."""
 
+    def end_with(self, error: SessionEnds) -> None:
+        """End the session with an error when the round has ended."""
+
 
 class OutgoingLink(SessionConsumer):
     """One link to a client.
@@ -61,8 +65,19 @@ class OutgoingLink(SessionConsumer):
     """
 
     __slots__ = (
-        "_deliveries", "_given", "_is_active", "_is_active_told", "_link_session", "_output",
-        "_windows", "delivery_count", "handle", "is_draining", "is_settled", "link_credit",
+        "_deliveries",
+        "_given",
+        "_is_active",
+        "_is_active_told",
+        "_link_session",
+        "_message_bytes_max",
+        "_output",
+        "_windows",
+        "delivery_count",
+        "handle",
+        "is_draining",
+        "is_settled",
+        "link_credit",
         "request",
     )  # fmt: skip
 
@@ -90,6 +105,7 @@ class OutgoingLink(SessionConsumer):
         self._is_active = not queue.options.single_active_consumer
         is_4_3 = session.services.config.is_as_rabbitmq_4_3
         self._is_active_told = not is_4_3 or queue.kind.name != QUORUM
+        self._message_bytes_max = request.max_message_size or 0
         self.delivery_count = 0
         self.link_credit = 0
         self.is_draining = False
@@ -126,11 +142,15 @@ class OutgoingLink(SessionConsumer):
         total_bytes: i64 = 0
         written = 0
         intercepts = session.intercepts_outgoing
+        bytes_max = self._message_bytes_max
+        too_large: SessionEnds | None = None
         for entry in entries:
             message: Message | None = entry.message
             if intercepts:
                 message = message_to_send(session, queue.name, entry.message)
-            if message is None:
+            if message is not None and bytes_max and too_large is None:
+                too_large = self._error_of_size(message, entry.redelivered)
+            if message is None or too_large is not None:
                 pass
             elif not windows.keeps and deliveries.write(
                 writer, message, entry.redelivered, tag - 1
@@ -148,6 +168,9 @@ class OutgoingLink(SessionConsumer):
         session.next_delivery_tag = int(tag)
         count = len(entries)
         self.link_credit -= count
+        if too_large is not None:
+            self.link_credit = 0
+            self._link_session.end_with(too_large)
         self.delivery_count = (self.delivery_count + count) % SERIAL
         self._output.gathered(int(total_bytes))
         self.note_delivered(entries, first)
@@ -158,6 +181,15 @@ class OutgoingLink(SessionConsumer):
             queue.ack(entries)
         if self.is_draining:
             self._look_whether_drained()
+
+    def _error_of_size(self, message: Message, redelivered: bool) -> SessionEnds | None:
+        """The error that ends the session if the client takes no message of this size.
+
+        As in RabbitMQ: the messages of the session go back to their queues.
+        """
+        size = len(self._deliveries.payload(message, redelivered))
+        size_max = self._message_bytes_max
+        return size_error(size, size_max) if size > size_max else None
 
     def _count(self, entries: list[Entry]) -> None:
         """Count messages that were sent by the kind of their queue, for metrics."""
