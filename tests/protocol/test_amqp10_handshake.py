@@ -186,6 +186,7 @@ async def test_sessions(node):
     ("channel", "performative", "condition"),
     [
         (64, Begin(None, 0, 1, 1), "amqp:connection:framing-error"),
+        (65_535, Begin(None, 0, 1, 1), "amqp:connection:framing-error"),
         (0, Begin(None, 0, 1, 1), "amqp:illegal-state"),
         (1, Flow(None, 1, 0, 1), "amqp:illegal-state"),
         (0, SaslInit("PLAIN"), "amqp:illegal-state"),

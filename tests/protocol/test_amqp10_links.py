@@ -340,6 +340,11 @@ async def test_a_deleted_queue_detaches_its_links(node):
          "amqp:not-implemented", "rcv-settle-mode second not supported"),
         (Attach("a", 256, RECEIVER, source=Source("/queue/q")), "amqp:connection:framing-error",
          "link handle value (256) exceeds maximum link handle value (255)"),
+        (Attach("a", 2**32 - 1, SENDER, target=Target("/queue/q")),
+         "amqp:connection:framing-error",
+         "link handle value (4294967295) exceeds maximum link handle value (255)"),
+        (Attach("a", 0, SENDER, target=Target(dynamic=True)),
+         "amqp:not-implemented", "Dynamic targets not supported"),
         (Transfer(7, 0, b"t", 0),
          "amqp:session:unattached-handle", "Unknown link handle: 7"),
         (Flow(None, 10, 0, 10, 7), "amqp:session:unattached-handle", "Unattached link handle: 7"),
@@ -354,6 +359,15 @@ async def test_errors_of_a_session(node, request_, condition, description):
     [end] = await client.answers(request_)
     assert isinstance(end, End)
     assert end.error[:2] == (condition, description)
+
+
+async def test_a_session_has_256_links(node):
+    client = await queue_with(node)
+    for handle in range(256):
+        (attach, *_) = await client.publisher("/queues/q", handle)
+        assert (attach.handle, attach.target) == (handle, Target("/queues/q"))
+    (end,) = await client.publisher("/queues/q", 256)
+    assert end.error.condition == "amqp:connection:framing-error"
 
 
 async def test_errors_of_links_end_only_the_link_since_4_3():

@@ -26,7 +26,7 @@ _COUNT: Final = Struct("<I")
 _NUMBER: Final = Struct("<Bq")
 _ANNOTATIONS: Final = Struct("<II")
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final[msgspec.msgpack.Decoder[Annotations]] = msgspec.msgpack.Decoder(Annotations)
+_DECODER: Final[msgspec.msgpack.Decoder[Annotations]] = msgspec.msgpack.Decoder(dict[str, bytes])
 
 
 class PackedRunsError(ValueError):
