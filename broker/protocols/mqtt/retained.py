@@ -68,7 +68,7 @@ def _sending(
                 return
 
 
-class _Waiting(NamedTuple):
+class _UnsentMessage(NamedTuple):
     """A message of QoS 1 that waits for room. sent: given when it is sent."""
 
     identifier: int
@@ -84,7 +84,7 @@ class RetainedDeliveries:
 
     def __init__(self, session: MqttSession) -> None:
         self._session = session
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_UnsentMessage] = deque()
         self.ids: set[int] = set()
 
     def send(
@@ -101,7 +101,7 @@ class RetainedDeliveries:
         if not self._waiting and self._room():
             self._send_qos_1(identifier, topic, message)
             return session.room()
-        waiting = _Waiting(identifier, topic, message, Answer())
+        waiting = _UnsentMessage(identifier, topic, message, Answer())
         self._waiting.append(waiting)
         return waiting.sent
 
