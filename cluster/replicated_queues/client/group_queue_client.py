@@ -39,6 +39,8 @@ class GroupQueueClient(Actor):
 
     is_exchange: ClassVar[bool] = False
     is_down: ClassVar[bool] = False
+    begin_ms: ClassVar[int] = BEGIN_MS
+    """How long a declaration waits for the first leader, in milliseconds."""
 
     def __init__(self, owner: QueueOwner, specification: QueueSpecification, node: OwnNode) -> None:
         super().__init__()
@@ -94,7 +96,7 @@ class GroupQueueClient(Actor):
             f"Cannot declare {self.kind.name} {self._what} on node '{node}' with leader on node "
             f"'{self.placement.node or node}': cluster_not_formed",
         )
-        self._begun.append(TimedRequest(answer, self._clock, error, BEGIN_MS))
+        self._begun.append(TimedRequest(answer, self._clock, error, self.begin_ms))
 
     def _has_begun(self) -> None:
         """Answer `begin`: there is a leader."""

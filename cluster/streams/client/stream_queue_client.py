@@ -18,7 +18,7 @@ SC2. Each append is confirmed or refused, once, in the order of its publisher.
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from leveret.broker.amqp.errors import ConnectionFault, Fault
 from leveret.broker.amqp10.conversion import ConversionRules
@@ -92,6 +92,9 @@ class StreamQueueClient(GroupQueueClient):
     readers: its readers here. entry_reader: decodes its messages for consumers. counts: of
     messages from clients of this node, and to them.
     """
+
+    begin_ms: ClassVar[int] = 30_000
+    """`CMD_TIMEOUT` of RabbitMQ's stream coordinator."""
 
     __slots__ = (
         "_active", "_consumers", "_gathered", "_group", "_ready", "_reports", "_service", "_users",
