@@ -283,7 +283,7 @@ class TestFailures:
 
     async def test_it_is_made_for_another_interface(self, install, start):
         install(plugin("greeter", interface=INTERFACE + 1))
-        assert "is made for version 2 of the interface of plugins" in await self.reason(start)
+        assert "is written for version 2 of the plugin interface" in await self.reason(start)
 
     async def test_it_is_no_plugin(self, install, start):
         install(plugin("greeter"))
@@ -319,7 +319,7 @@ class TestFailures:
             await asyncio.Event().wait()
 
         install(plugin("greeter", start=wait))
-        assert "cannot start: it takes more than" in await self.reason(start)
+        assert "cannot start: it took longer than" in await self.reason(start)
 
     async def test_those_that_require_it_stop(self, install, start):
         install(plugin("base", start="no_such_module:start"), plugin("greeter", requires=("base",)))
@@ -356,11 +356,9 @@ class TestTasks:
         install(plugin("greeter", start=run))
         broker = await start("greeter")
         await broker.plugins.change([])
-        assert (
-            "plugin greeter: task insisting did not end within 3 s of being cancelled"
-            in caplog.messages
-        )
         left.set()
+        said = "plugin greeter: task insisting did not end within 0 s of being cancelled"
+        assert said in caplog.messages
 
     async def test_an_error_of_one_is_logged(self, install, start, caplog):
         async def fail():
