@@ -1,7 +1,7 @@
 """The interface between the node's log and its clients.
 
-One log serves several clients: the tiered queues (queue_log.py), and each feature that keeps
-sequences of entries (log_sequences.py). A client has record kinds of its own. The log writes the
+One log serves several clients: the tiered queues (queue_log.py), and the groups of quorum queues
+(group_log.py). A client has record kinds of its own. The log writes the
 records of all clients in one batch and makes them durable with one sync.
 
     writing      a client gathers records and calls `Log.write_later`. The log calls `take_records`

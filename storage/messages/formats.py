@@ -37,7 +37,7 @@ STATE: a queue's state, to which a restart applies the records after this one.
 OLDEST: the number (u64) of the oldest log file that is needed from here on. A batch begins with it.
 CLOSED: the node was stopped cleanly.
 Named kinds, from 16 on: the head begins with a length (u8) and the name of the feature that wrote
-the record, so that a version without that feature can name it (sequence_records.py).
+the record, so that a version without that feature can name it (`feature_of`).
 
 A record with a correct checksum whose head does not have the format of its kind counts as damage,
 like one with a wrong checksum: heads are checked when a record is read, before they are decoded.

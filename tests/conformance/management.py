@@ -47,9 +47,6 @@ class ManagementApi:
     def permit(self, vhost, user, configure=".*", write=".*", read=".*"):
         self.put("permissions", vhost, user, configure=configure, write=write, read=read)
 
-    def permit_topic(self, vhost, user, exchange, write=".*", read=".*"):
-        self.put("topic-permissions", vhost, user, exchange=exchange, write=write, read=read)
-
     def set_policy(self, vhost, name, pattern, definition, priority=0, apply_to="all"):
         self.put(
             "policies",

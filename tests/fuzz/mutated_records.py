@@ -21,9 +21,7 @@ from leveret.storage.contract.backing_queue import Unreadable
 from leveret.storage.disk.disk import Disk, FileMissing, StoreError
 from leveret.storage.disk.file_reads import FileReads
 from leveret.storage.log.log_files import log_path
-from leveret.storage.log.log_sequences import LogSequences
 from leveret.storage.log.recovery import LogReader
-from leveret.storage.log.sequence_records import ENTRY, SequenceItem, encode_items, truncation
 from leveret.storage.messages.formats import (
     BODIES_MAGIC,
     CLOSED,
@@ -55,7 +53,6 @@ from tests.storage.reading import ready_entries
 
 FILES_OF_A_ROUND = 200
 CHECKSUM_AT = RECORD_BYTES - 4
-SEQUENCES, SEQUENCES_KIND = "sequences", 130
 KEY = LEVELS
 """The key of the queue with the storage id 1."""
 BODY = b"the body of message %d"
@@ -84,7 +81,6 @@ def stored_run_of(first: int, places: list[tuple[int, int, int, int]]) -> bytes:
 
 
 STATE = StateRecord(KEY, 4, 3, 1000, 0, 900, True, [0, 1], Intervals([(0, 2), (3, 4)]))
-ITEMS = [SequenceItem(ENTRY, 1, 1, b"one"), SequenceItem(ENTRY, 2, 2, b""), truncation(1, 3, 1)]
 PLACES = [(1, 40, 20, 1), (1, 60, 4097, 2)]
 RECORDS = [
     encode_oldest(1),
@@ -99,7 +95,6 @@ RECORDS = [
     encode_progress(KEY, 6, 10, Intervals([(4, 5), (7, 8)])),
     encode_progress(2 * KEY, 0, 0, Intervals()),
     encode_state(STATE),
-    encode_items(SEQUENCES_KIND, SEQUENCES, ITEMS)[0],
     encode_record(CLOSED, b""),
 ]
 ALL_BYTES = b"".join(RECORDS)
@@ -194,15 +189,13 @@ def read_log(chance: random.Random, store: Store) -> int:
         cases += changed
     recovery = QueueRecovery(store._messages_of)
     queues = QueueLog(store.log, store.pager, store._sync_segments, recovery)
-    sequences = LogSequences(store.log, store._log_files, SEQUENCES, SEQUENCES_KIND, None)
     try:
-        LogReader(directory, MemoryDisk(files), [queues, sequences]).read()
+        LogReader(directory, MemoryDisk(files), [queues]).read()
     except StoreError:
         return cases
     for key, found in recovery.found.items():
         found.live_entries()
         found.state_to_restore(key)
-    sequences.take_recovered()
     return cases
 
 

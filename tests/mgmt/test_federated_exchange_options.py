@@ -90,18 +90,6 @@ class Here:
     def links(self):
         return self.node.get(f"federation-links/{self.vhost}")
 
-    def wait_for_error(self, text):
-        """The link does not run, and the reason says this."""
-        errors = []
-
-        def is_told():
-            # A link that tries again has no error for a while.
-            errors[:] = [one["error"] for one in self.links() if text in one.get("error", "")]
-            return errors
-
-        self.node.wait_until(is_told, f"'{text}' is the reason")
-        return errors[0]
-
     def take(self, count):
         found = []
         self.node.wait_until(

@@ -7,15 +7,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from unittest.mock import patch
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leveret.storage.check.check import check_store
-from leveret.storage.disk.disk import GROUP_POINTS, POINTS, Disk, DiskFull
+from leveret.storage.disk.disk import GROUP_POINTS, POINTS, Disk, DiskFull, StoreError
 from leveret.storage.group_log import entry_blocks, kept_files, rounds, rows
 from leveret.storage.group_log.group_state import SnapshotName
 from leveret.storage.group_log.kept_files import kept_numbers
 from leveret.storage.group_log.rounds import TakenSnapshot
+from leveret.storage.messages.formats import FILE_HEADER_BYTES, encode_record, named_head
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
 from tests.storage.stored_groups import GroupNode
 
@@ -40,6 +42,19 @@ async def test_all_of_a_group_comes_back(tmp_path):
     assert node.views() == before
     node.check_reading()
     await node.stop()
+
+
+async def test_a_record_of_a_feature_that_is_not_there_stops_the_start(tmp_path):
+    node = GroupNode(tmp_path)
+    await node.stop()
+    (path,) = (tmp_path / "log").glob("*.log")
+    with path.open("r+b") as file:
+        data = file.read().rstrip(b"\0")
+        file.seek(len(data))
+        file.write(encode_record(201, named_head("streams", b"...")))
+    with pytest.raises(StoreError, match=r"the feature 'streams' wrote .* start a version"):
+        GroupNode(tmp_path)
+    assert path.read_bytes()[FILE_HEADER_BYTES:].rstrip(b"\0").endswith(b"...")
 
 
 async def test_one_sync_serves_all_groups(tmp_path):

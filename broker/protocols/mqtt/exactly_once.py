@@ -42,7 +42,6 @@ FIRST_SENT_ID: Final = 32_768
 PACKET_ID_MAX: Final = 65_535
 """The packet identifiers of deliveries of QoS 2; those of QoS 1 are lower."""
 SOURCE_BYTES: Final = 8
-IDENTITY_BYTES: Final = 16
 FINISHED_MAX: Final = 65_536
 """Completed messages whose RELEASED is kept; beyond this the oldest is given up."""
 

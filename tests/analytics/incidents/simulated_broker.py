@@ -13,8 +13,6 @@ from collections import deque
 
 from tests.analytics.incidents.simulated_log import MIDNIGHT_US, NODE, SECOND_US
 
-NO_CHANNEL = {"connection": "", "channel": 0, "user": ""}
-
 
 class Message:
     """A message as it was published: its number, address and properties."""

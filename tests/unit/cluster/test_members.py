@@ -5,7 +5,6 @@ import pytest
 from leveret.cluster.membership import members
 from leveret.cluster.membership.members import MembershipRefused
 
-NOBODY = frozenset()
 PAIR = {"a@h": True, "b@h": True}
 
 

@@ -4,14 +4,11 @@ import pytest
 
 from leveret.storage.log.log import Log
 from leveret.storage.log.log_client import LogClient, LogPosition
-from leveret.storage.log.log_sequences import LogSequences
 from leveret.storage.messages.formats import CLOSED, OLDEST
 from leveret.storage.queue.queue_log import QueueLog
 from leveret.storage.queue.queue_recovery import QueueRecovery
 from tests.unit.storage.fakes import NotesClient
 from tests.unit.storage.protocols import missing
-
-NAMED_KIND = 16
 
 
 def unused_log():
@@ -19,22 +16,17 @@ def unused_log():
     return Log.__new__(Log)
 
 
-def sequences():
-    return LogSequences(unused_log(), None, "raft", NAMED_KIND, None)
-
-
 def queue_log():
     return QueueLog(unused_log(), None, None, QueueRecovery(None))
 
 
-@pytest.mark.parametrize("make", [queue_log, sequences, lambda: NotesClient(None)])
+@pytest.mark.parametrize("make", [queue_log, lambda: NotesClient(None)])
 def test_a_client_has_every_member_of_the_protocol(make):
     assert missing(LogClient, make()) == []
 
 
-def test_clients_share_no_kind_with_each_other_or_the_log():
-    assert not queue_log().kinds & sequences().kinds
-    assert not (queue_log().kinds | sequences().kinds) & {CLOSED, OLDEST}
+def test_a_client_shares_no_kind_with_the_log():
+    assert not queue_log().kinds & {CLOSED, OLDEST}
 
 
 def test_positions_are_in_the_order_in_which_records_were_written():
