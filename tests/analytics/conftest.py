@@ -13,8 +13,11 @@ FOR_FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "4",
 }
-"""Compiling queries takes longer than running them on so little data."""
+"""Compiling queries takes longer than running them on so little data, and so does writing 200 parts
+of it.
+"""
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ from leveret.cluster.replicated_queues.client.group_client import (
 )
 from leveret.cluster.replicated_queues.client.group_queue_client import GroupQueueClient
 from leveret.cluster.replicated_queues.client.own_node import OwnNode
-from leveret.cluster.replicated_queues.client.timed_request import TimedRequest
+from leveret.cluster.replicated_queues.client.timed_request import ANSWER_MS, TimedRequest
 from leveret.cluster.streams.client.active_consumers import ActiveConsumers
 from leveret.cluster.streams.client.commands import StreamSenders
 from leveret.cluster.streams.client.ended_group import ENDED_GROUP
@@ -93,8 +93,8 @@ class StreamQueueClient(GroupQueueClient):
     messages from clients of this node, and to them.
     """
 
-    begin_ms: ClassVar[int] = 30_000
-    """`CMD_TIMEOUT` of RabbitMQ's stream coordinator."""
+    begin_ms: ClassVar[int] = ANSWER_MS
+    """RabbitMQ's stream coordinator has 30 s (`CMD_TIMEOUT`), longer than a channel waits here."""
 
     __slots__ = (
         "_active", "_consumers", "_gathered", "_group", "_ready", "_reports", "_service", "_users",

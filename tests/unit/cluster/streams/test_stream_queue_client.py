@@ -260,7 +260,7 @@ def test_a_declared_stream_waits_for_its_first_leader(use, queue):
     answer = Answer()
     queue.begin(answer)
     assert not answer.is_given
-    use.vhost.clock.advance(29_999)
+    use.vhost.clock.advance(ANSWER_MS / 1000 - 1)
     assert not answer.is_given
     use.vhost.clock.advance(1)
     with pytest.raises(ConnectionFault, match="cluster_not_formed"):
