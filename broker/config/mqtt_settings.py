@@ -139,7 +139,7 @@ class MqttSettings:
         unless(whole_number("seconds", maximum=UINT32_MAX), "infinity"),
         86_400,
         "How long a session is kept at most after its client has disconnected, or `infinity`. "
-        "Clients of MQTT 3.1.1 with a session that stays get this time.",
+        "Clients of MQTT 3.1.1 with a persistent session get this time.",
     )
     subscription_ttl_ms: int | None = setting(
         "mqtt.subscription_ttl",

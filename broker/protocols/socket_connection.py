@@ -81,7 +81,7 @@ class SocketConnection(SessionConnection):
     def __init__(
         self, services: Services, connections: set[ServedConnection], protocol: str
     ) -> None:
-        """connections: all of the node; contains this one while its socket is open."""
+        """connections: of the whole node; includes this one while its socket is open."""
         super().__init__(services)
         self.connections = connections
         self.protocol = protocol

@@ -8,7 +8,7 @@ from tests.patience import PATIENCE_SECONDS
 
 @pytest.fixture
 def client(node, vhost):
-    """A client with a session that stays."""
+    """A client with a persistent session."""
     client = mqtt.Client(
         mqtt.CallbackAPIVersion.VERSION2, client_id="thermometer", clean_session=False
     )

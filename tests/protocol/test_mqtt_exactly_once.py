@@ -32,7 +32,7 @@ async def answers(peer):
 
 
 async def stays(node, client_id="sensor", level=codes.LEVEL_5):
-    """A client whose session stays."""
+    """A client with a persistent session."""
     properties = STAYS if level == codes.LEVEL_5 else None
     peer = node.connect()
     code, is_present = await peer.connect(client_id, level, clean=False, properties=properties)

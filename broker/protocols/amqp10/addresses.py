@@ -1,4 +1,4 @@
-"""Addresses of AMQP 1.0: where a link gets its messages, or sends them to. Pure.
+"""Addresses of AMQP 1.0: the sources and targets of links. Pure.
 
     version 2                      version 1, of RabbitMQ 3
     /queues/QUEUE                  /queue/QUEUE, or QUEUE alone: the queue is declared
@@ -49,7 +49,7 @@ ANONYMOUS: Final = None
 
 
 def read_source(address: str | None) -> QueueAddress | ExchangeAddress:
-    """Where a link gets its messages from. Raises AddressError."""
+    """Parse the address of a source. Raises AddressError."""
     if address is None:
         raise AddressError(_text(Atom("bad_address"), Atom("undefined")))
     if not address.startswith(_QUEUES):
@@ -61,7 +61,7 @@ def read_source(address: str | None) -> QueueAddress | ExchangeAddress:
 
 
 def read_target(address: str | None) -> QueueAddress | ExchangeAddress | None:
-    """Where a link sends its messages to. Raises AddressError."""
+    """Parse the address of a target. Raises AddressError."""
     if address is None:
         return ANONYMOUS
     if not address.startswith((_QUEUES, _EXCHANGES)):
@@ -149,7 +149,7 @@ def _version_1(address: str) -> QueueAddress | ExchangeAddress | None:
 
 
 def _unquoted(segment: str) -> str:
-    """A segment of version 1, where what is not percent-encoded stands for itself, such as `#`."""
+    """A segment of version 1, in which characters such as `#` need not be percent-encoded."""
     data = unquote_to_bytes(segment.encode("utf-8", "surrogateescape"))
     return data.decode("utf-8", "surrogateescape")
 

@@ -1,11 +1,11 @@
-"""A session of AMQP 1.0: its links, and what their ends tell each other. Compiled.
+"""A session of AMQP 1.0: its links, and the frames that both ends exchange about them. Compiled.
 
-Its parts are its windows (session_windows.py), the publishing of messages (link_publisher.py), the
-outcomes of these (publishing_outcomes.py), and the settling of deliveries (link_settling.py).
-Outcomes of a round are sent at its end. The broker's handles are the client's, and so are its
-channels.
+Its parts are its windows (session_windows.py), the publishing of messages (link_publisher.py),
+their outcomes (publishing_outcomes.py), and the settling of deliveries (link_settling.py). The
+outcomes of a round are sent at its end. The broker uses the same handles and channels as the
+client.
 
-As in RabbitMQ 4.0 the error of a link ends its session; as 4.3, it ends the link.
+As in RabbitMQ 4.0, the error of a link ends its session; as in 4.3, it ends only the link.
 """
 
 import logging
@@ -84,8 +84,8 @@ class Amqp10Connection(Protocol):
 class Amqp10Session(Session):
     """One session.
 
-    channel: its number in the connection. incoming, outgoing: its links by their handles. pairs: of
-    links for management, by their names.
+    channel: its number in the connection. incoming, outgoing: its links by their handles. pairs:
+    its pairs of links for management, by their names.
     """
 
     __slots__ = (
@@ -135,7 +135,7 @@ class Amqp10Session(Session):
     def _send_state(
         self, handle: int, delivery_count: int, link_credit: int, *, drain: bool
     ) -> None:
-        """Send the state of a link to the client, which has no more messages ready."""
+        """Send the state of a link to the client, with no messages available."""
         windows = self.windows
         self.send(
             Flow(
@@ -174,7 +174,7 @@ class Amqp10Session(Session):
                 link.window_opened()
 
     def credit_link(self, frame: SessionFrame) -> bool:
-        """A flow gives credit to a link to the client; returns whether there is this link.
+        """A flow gives credit to a link to the client; returns whether the link exists.
 
         Raises SessionEnds.
         """
@@ -191,7 +191,7 @@ class Amqp10Session(Session):
         return True
 
     def flow(self, flow: Flow) -> None:
-        """The client tells its state, and that of a link. Raises SessionEnds."""
+        """Handle a flow: the state of the client, and of a link. Raises SessionEnds."""
         seen = flow.next_incoming_id
         self.windows.client_flow(
             ABSENT if seen is None else seen, flow.incoming_window,
@@ -257,17 +257,17 @@ class Amqp10Session(Session):
 
     @property
     def _next_number(self) -> int:
-        """The number of the next message among those that are confirmed."""
+        """The confirm number of the next message."""
         confirms = self.confirms
         assert confirms is not None, "a session of AMQP 1.0 has confirms"
         return confirms.published + 1
 
     def forget_unpublished(self) -> list[int]:
-        """Publishing has failed: messages of the last run have no outcome. Returns their ids."""
+        """Publishing has failed: forget the last run's messages; returns their delivery-ids."""
         return [] if self.has_ended else self._outcomes.forget_from(self._next_number)
 
     def refuse(self, link: IncomingLink, delivery_ids: list[int], error: Error) -> None:
-        """Refuse messages to an exchange that there is not; their link if that has the address.
+        """Refuse messages to a missing exchange, or detach the link if the address is the link's.
 
         delivery_ids: SETTLED_BY_CLIENT for messages that were sent settled.
         """
@@ -291,7 +291,7 @@ class Amqp10Session(Session):
         self.owner.settle_later(self)
 
     def send_outcomes(self) -> None:
-        """Send the outcomes that are due, and credit to links that have few messages waiting."""
+        """Send the outcomes that are due, and credit to links with few unconfirmed messages."""
         links: dict[IncomingLink, None] = {}
         self._outcomes.send(self.take_confirms(), links)
         for link in links:
@@ -336,7 +336,7 @@ class Amqp10Session(Session):
     # Settling
 
     async def disposition(self, disposition: Disposition) -> None:
-        """The client settles deliveries, or tells their outcome. Raises ChannelFault."""
+        """The client settles deliveries, or sends their outcome. Raises ChannelFault."""
         if disposition.role is not RECEIVER or isinstance(disposition.state, Received):
             return
         await self.settling.settle(self, disposition)
@@ -347,7 +347,7 @@ class Amqp10Session(Session):
     # Links
 
     async def detach(self, detach: Detach) -> None:
-        """The client ends a link; what it has not settled is requeued."""
+        """The client ends a link; its unsettled deliveries are requeued."""
         handle = detach.handle
         outgoing = self.outgoing.get(handle)
         if outgoing is not None:
@@ -359,7 +359,7 @@ class Amqp10Session(Session):
         self.send(Detach(handle, detach.closed))
 
     async def _cancel(self, link: OutgoingLink) -> None:
-        """End a link to the client, and give back what it has not settled."""
+        """End a link to the client, and requeue its unsettled deliveries."""
         if self.outgoing.get(link.handle) is link:
             del self.outgoing[link.handle]
         await consuming.cancel(self, link.tag)
@@ -371,7 +371,7 @@ class Amqp10Session(Session):
             self.give_back(taken, channel_ended=False)
 
     async def replace(self, handle: int) -> None:
-        """Another link is to have this handle: end the one that has it."""
+        """End the link with this handle, because another link gets the handle."""
         self.incoming.pop(handle, None)
         if handle in self.outgoing:
             await self._cancel(self.outgoing[handle])
@@ -416,7 +416,7 @@ class Amqp10Session(Session):
 
     @property
     def publisher_count(self) -> int:
-        """The links on which the client may publish."""
+        """The number of links on which the client may publish."""
         return len([link for link in self.incoming.values() if not link.is_management])
 
     def report_closed(self, consumer_count: int) -> None:

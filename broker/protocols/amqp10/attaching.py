@@ -77,7 +77,7 @@ async def attach(session: Amqp10Session, request: Attach) -> None:
 
 
 def _refuse(session: Amqp10Session, request: Attach, error: SessionEnds | ChannelFault) -> None:
-    """Refuse a link: attach it without an end here, then detach it (part 2, section 2.6.3)."""
+    """Refuse a link: attach it without a terminus, then detach it (part 2, section 2.6.3)."""
     session.send(Attach(request.name, request.handle, not request.role))
     session.detach_with(request.handle, error)
 
@@ -272,7 +272,7 @@ def _is_management(request: Attach) -> bool:
 
 
 def _attach_management(session: Amqp10Session, request: Attach) -> None:
-    """Attach one half of a pair of links of one name, by which a client manages the vhost."""
+    """Attach one of the two links with the same name over which a client manages the vhost."""
     pair = session.pairs.setdefault(request.name, ManagementPair())
     properties = Value("map", [(Value("symbol", _PAIRED), Value("boolean", True))])
     answer = Attach(

@@ -38,7 +38,7 @@ _BY_CODE: Final = {
 
 
 class SessionEnds(Exception):
-    """The session ends with this error. The description may quote names that are no Unicode."""
+    """The session ends with this error. Its description may quote names that are not UTF-8."""
 
     def __init__(self, condition: str, description: str | None = None) -> None:
         super().__init__(description or condition)
@@ -46,7 +46,7 @@ class SessionEnds(Exception):
 
 
 def size_error(size: int, size_max: int) -> SessionEnds:
-    """The error for a message that is larger than one end of its link takes."""
+    """The error for a message that is larger than an end of its link accepts."""
     return SessionEnds(
         MESSAGE_SIZE_EXCEEDED,
         f"message size ({size} bytes) > maximum message size ({size_max} bytes)",

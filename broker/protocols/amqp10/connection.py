@@ -92,8 +92,8 @@ class Output(SocketOutput):
 class Connection(SocketConnection, asyncio.BaseProtocol):
     """One client's connection.
 
-    frame_bytes_max: the client's limit. channel_max: the highest channel of both. container_id: the
-    client's name.
+    frame_bytes_max: the client's limit. channel_max: the highest channel that both ends allow.
+    container_id: the client's name.
     """
 
     __slots__ = (
@@ -104,7 +104,7 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
     output: Output
 
     def __init__(self, services: Services, connections: set[ServedConnection]) -> None:
-        """connections: all of the node; contains this one while its socket is open."""
+        """connections: of the whole node; includes this one while its socket is open."""
         super().__init__(services, connections, AMQP_1_0)
         self.frame_bytes_max = UINT_MAX
         self.channel_max = CHANNEL_MAX
@@ -251,7 +251,7 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
             session.windows.alarms_changed(are_in_force)
 
     def peer_is_silent(self) -> None:
-        """The client sent nothing for its time."""
+        """The client has sent nothing for the idle time-out."""
         self.fail(
             Error(
                 RESOURCE_LIMIT_EXCEEDED,

@@ -1,9 +1,9 @@
 """Messages for clients, as frames: the transfers of deliveries, and the sections in them. Compiled.
 
-The frames of a run are written one behind the other to a buffer. What all frames of a link have in
-common, and the annotations of an address, are made once. Of a message from a client of AMQP 1.0 the
-stored sections are sent as they are; those of a message of AMQP 0-9-1 are made from the bytes of
-its properties. messages.py makes the sections of other messages.
+The frames of a run are written one after the other to a buffer. The bytes that all frames of a link
+share, and the annotations of an address, are made once. The stored sections of a message from an
+AMQP 1.0 client are sent unchanged; those of an AMQP 0-9-1 message are made from the bytes of its
+properties. messages.py makes the sections of other messages.
 """
 
 from typing import Final
@@ -42,7 +42,7 @@ _X: Final = b"x-"
 _DELIVERY_COUNT: Final = b"x-delivery-count"
 _ACQUIRED_COUNT: Final = b"x-acquired-count"
 _DEATH: Final = b"-death"
-"""In the names of all headers of dead letters."""
+"""Part of the names of all headers of dead letters."""
 _OPTIONAL: Final = b"x-opt-"
 _ROUTED_BY: Final = ROUTED_BY.encode()
 _RECEIVED_AT: Final = RECEIVED_AT.encode()
@@ -88,7 +88,7 @@ class DeliveryWriter:
     def write(
         self, writer: BytesWriter, message: Message, redelivered: bool, delivery_id: i64
     ) -> bool:
-        """Write the frame of a delivery, if its body is to be copied and one frame has room for it.
+        """Write the frame of a delivery if its body is small and it fits into one frame.
 
         Returns whether it is written.
         """
@@ -105,7 +105,7 @@ class DeliveryWriter:
         self._write_transfer(writer, delivery_id)
         form = header.form
         if form is not None and form.protocol == ENTRY_FORM and header.stored is header.raw:
-            # A stream has it as it is sent, and no interceptor has changed it.
+            # A stream stores it in the form in which it is sent, and no interceptor has changed it.
             writer.write(form.data)
         elif self._write_simple(writer, header, message.address, redelivered):
             _write_data_start(writer, size)
@@ -191,8 +191,8 @@ class DeliveryWriter:
 
 
 def _has_additions(raw: bytes) -> bool:
-    """Whether properties may have headers that queues and interceptors add to a message, and that
-    are in other sections than headers.
+    """Whether properties may have headers that queues and interceptors add to a message, and
+    that AMQP 1.0 keeps in other sections.
     """
     # The operator `in` first looks whether its left side is a number, and makes the text of an
     # error that it drops: 3% of the time of a message.
@@ -230,14 +230,14 @@ def _write_header(writer: BytesWriter, header: ContentHeader, redelivered: bool)
 
 
 def _set_redelivered(writer: BytesWriter, start: i64) -> None:
-    """Say that a message has been acquired before. start: of its header section."""
+    """Mark a message as acquired before. start: the position of its header section."""
     size: i64 = i64(writer[start + _HEADER_SIZE_AT])
     end: i64 = start + _HEADER_SIZE_AT + 1 + size
     writer[end - 2] = u8(FALSE)
 
 
 def _write_data_start(writer: BytesWriter, size: i64) -> None:
-    """Write what is before the bytes of a data section."""
+    """Write the bytes that precede the content of a data section."""
     writer.write(_DATA_START)
     if size <= _SHORT_MAX:
         writer.append(BINARY8)

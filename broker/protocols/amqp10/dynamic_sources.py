@@ -1,6 +1,6 @@
-"""Links whose source the broker makes: replies, and queues of one connection.
+"""Links with a dynamic source: for direct replies, and from queues of one connection.
 
-The capabilities of the source say which (rabbit_amqp_session.erl, `ensure_source`):
+The capabilities of the source select the kind (rabbit_amqp_session.erl, `ensure_source`):
 
     rabbitmq:volatile-queue    direct reply-to (reply_queue.py). The link has to be settled, the
                                source not durable, and to end with the link
@@ -75,7 +75,7 @@ async def declare_temporary_queue(session: Amqp10Session, source: Source) -> tup
 
 
 def _made(source: Source, name: str, capability: str) -> Source:
-    """The source that the broker has made, for the answer to the client."""
+    """The source in the answer to the client, with the address that the broker has chosen."""
     return Source(
         queue_address(name), source.durable, _WITH_LINK, 0, dynamic=True,
         dynamic_node_properties=_NODE_PROPERTIES, distribution_mode=_MOVE,

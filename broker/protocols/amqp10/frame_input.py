@@ -1,12 +1,13 @@
 """Splits the bytes that a client sends into frames. Pure. Compiled.
 
-    4 bytes   size of the frame, with these
+    4 bytes   size of the frame, including these
     1 byte    where its body begins, in words of four bytes
     1 byte    its type: 0 AMQP, 1 SASL
     2 bytes   its channel
 
-Before the frames, and once more between those of SASL and those of AMQP, come eight bytes that name
-the protocol. Frames are taken one at a time: the others wait, and the limit may change in between.
+Eight bytes that name the protocol come before the first frame, and again between the frames of SASL
+and those of AMQP. Frames are taken one at a time: the others wait, and the limit may change in
+between.
 """
 
 from typing import Final
@@ -25,8 +26,8 @@ class FrameError(ValueError):
 class FrameInput:
     """The bytes of one client that are not handled yet.
 
-    frame_bytes_max: the largest frame. kind, channel: of the frame that was taken. data, begin,
-    end: its body is `data[begin:end]`.
+    frame_bytes_max: the largest frame. kind, channel: the type and the channel of the frame that
+    was taken. data, begin, end: its body is `data[begin:end]`.
     """
 
     __slots__ = ("_at", "_pieces", "_size", "begin", "channel", "data", "end", "frame_bytes_max",
@@ -50,7 +51,7 @@ class FrameInput:
 
     @property
     def waiting_bytes(self) -> int:
-        """The bytes that were added and not taken."""
+        """The number of bytes that were added and not taken."""
         return int(len(self.data) - self._at + self._size)
 
     def take_protocol_header(self) -> bytes | None:
@@ -83,7 +84,7 @@ class FrameInput:
         return True
 
     def _has(self, size: i64) -> bool:
-        """Whether this many bytes are there from here on; joins those of several reads."""
+        """Whether this many bytes follow; joins the bytes of several reads."""
         present: i64 = len(self.data) - self._at
         if present >= size:
             return True

@@ -1,8 +1,8 @@
 """The idle time-outs of a connection of AMQP 1.0, one for each direction.
 
-The client announces how long it waits for bytes, and gets an empty frame when nothing was sent for
-half of that time. The broker announces half of the time after which it closes the connection of a
-silent client (part 2, section 2.4.5). While the socket is not read, that time does not pass.
+The client announces its time-out, and gets an empty frame when nothing was sent for half of it. The
+broker announces half of the time after which it closes the connection of a silent client (part 2,
+section 2.4.5). This time does not include the time in which the socket is not read.
 """
 
 from typing import Protocol
@@ -30,7 +30,7 @@ class IdleConnection(Protocol):
         """Send a frame."""
 
     def peer_is_silent(self) -> None:
-        """The client sent nothing for its time."""
+        """The client has sent nothing for the idle time-out."""
 
 
 class IdleTimes:

@@ -2,11 +2,11 @@
 
 All frames of a read are handled in one turn (broker/runtime/turns.py), as long as there is work
 left. A performative that waits for an answer, such as an attach whose queue is declared, holds up
-what comes after it. Meanwhile, and while an alarm blocks publishers, the socket is not read.
+the frames after it. Meanwhile, and while an alarm blocks publishers, the socket is not read.
 
-Transfers, flows and dispositions are read without an object for each (session_frames.py). The
-messages and the settlements of consecutive ones are handled together, when a frame of another kind
-or of another session comes, and at the end of the read.
+Transfers, flows and dispositions are read without an object for each (session_frames.py).
+Consecutive messages and settlements are handled together, when a frame of another kind or of
+another session comes, and at the end of the read.
 """
 
 import logging
@@ -74,7 +74,7 @@ logger = logging.getLogger("leveret.connection")
 
 
 class IncomingConnection(LoginConnection, InputConnection, Protocol):
-    """The connection whose frames are handled. channel_max: the highest of both."""
+    """The connection whose frames are handled. channel_max: the highest that both ends allow."""
 
     channel_max: int
 
@@ -177,7 +177,7 @@ class Incoming(HeldInput):
                 self._has_frame = False
                 continue
             if self._active is not None:
-                # It is handled when what came before is.
+                # The frame is handled after the frames before it.
                 self._end_runs()
             elif self._has_frame:
                 self._has_frame = False
@@ -316,10 +316,10 @@ class Incoming(HeldInput):
             self._reading.hold_back_for(publisher.queues)
 
     def _hold_back(self, count: int, is_persistent: bool) -> None:
-        """The client has published: stop reading it if need be.
+        """The client has published: stop reading its socket if necessary.
 
-        An alarm has closed the windows of its sessions. It is read on, so that it can settle what
-        it consumes, unless more is still under way than one window.
+        During an alarm the windows of its sessions are closed. Its socket is still read, so that it
+        can settle deliveries, unless more transfers arrive than one window allows.
         """
         if self._services.alarms.are_in_force:
             self._excess += count

@@ -17,7 +17,7 @@ from leveret.broker.protocols.amqp10.session_frames import ABSENT, SessionFrame
 from leveret.broker.protocols.amqp10.transfer_frames import SERIAL
 
 CREDIT: Final = 170
-"""RabbitMQ's credit of a publisher; it gets more when half of it is used."""
+"""RabbitMQ's credit of a publisher, which is renewed when half of it is used."""
 CREDIT_MAX: Final = 8 * CREDIT
 """The credit of a publisher that has used all of it whenever outcomes were sent. A confirm waits
 for a sync of the disk, so RabbitMQ's credit would bound a publisher to 170 messages for each."""
@@ -27,12 +27,12 @@ MANAGEMENT_CREDIT: Final = 8
 class IncomingLink:
     """One link of a publisher.
 
-    request: with which the client has attached it. address: where its messages go; None if each
-    message says so. credit: how many messages it may still send. unconfirmed: messages without an
-    outcome. message_bytes_max: of a message. target_key: of the route of its messages
-    (broker/sessions/targets.py), once it is known. delivery_id, is_settled: of the message whose
-    transfers come. mode_error: the condition of a transfer that is not settled as the mode of the
-    link says.
+    request: the client's attach. address: the target of its messages; None if each message names
+    its own. credit: the number of messages that it may still send. unconfirmed: the number of
+    messages without an outcome. message_bytes_max: the largest message. target_key: the key of the
+    route of its messages (broker/sessions/targets.py), once it is known. delivery_id, is_settled:
+    of the message whose transfers are arriving. mode_error: the condition of the error if a
+    transfer does not match the mode of the link.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class IncomingLink:
         self.credit = self.credit_max
         self.unconfirmed = 0
         self.message_bytes_max = message_bytes_max
-        # One object, not one for each transfer, which may have a single byte.
+        # One object, instead of one for each transfer, which may have a single byte.
         self._partial: bytearray | None = None
         self.delivery_id = 0
         self.is_settled = False
@@ -76,7 +76,7 @@ class IncomingLink:
         return self._partial is not None
 
     def begin(self, frame: SessionFrame) -> None:
-        """Take the first transfer of a message, but for its bytes. Raises SessionEnds."""
+        """Take the fields of the first transfer of a message. Raises SessionEnds."""
         if frame.delivery_id == ABSENT:
             raise SessionEnds(FRAMING_ERROR, "the first transfer of a delivery has no delivery-id")
         self.delivery_id = int(frame.delivery_id)
@@ -90,7 +90,7 @@ class IncomingLink:
             raise self._wrong_mode("settled", "false")
 
     def _wrong_mode(self, mode: str, settled: str) -> SessionEnds:
-        """The error for a transfer that is not as the mode of the link says (part 2, 2.7.5)."""
+        """The error for a transfer that does not match the mode of the link (part 2, 2.7.5)."""
         return SessionEnds(
             self._mode_error,
             f"sender settle mode is '{mode}' but transfer settled flag is interpreted as being "
@@ -121,7 +121,7 @@ class IncomingLink:
         return bytes(partial)
 
     def check_size(self, size: int) -> None:
-        """Raise SessionEnds if messages may not have this many bytes."""
+        """Raise SessionEnds if this is too large for a message."""
         if size > self.message_bytes_max:
             raise size_error(size, self.message_bytes_max)
 

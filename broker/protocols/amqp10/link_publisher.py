@@ -43,9 +43,9 @@ _NO_KIND: Final = -1
 
 
 class LinkPublisher:
-    """Publishes the messages of one session, to which it does not refer: they are freed at once.
+    """Publishes the messages of one session. It has no reference to it, so no cycle is made.
 
-    link: of the run; None without one.
+    link: the link of the run; None if there is no run.
     """
 
     __slots__ = (
@@ -125,7 +125,7 @@ class LinkPublisher:
 
     @property
     def is_much(self) -> bool:
-        """Whether the client sends so much that it may outrun the consumers of its queues."""
+        """Whether the run is so large that the client may outrun the consumers of its queues."""
         return len(self._messages) >= MANY_MESSAGES or self._body_bytes >= MANY_BYTES
 
     @property
@@ -134,7 +134,7 @@ class LinkPublisher:
         return [] if self._target is None else self._target.queues
 
     def publish(self, session: Session, first: int) -> Steps | None:
-        """Publish the run. first: the number of its first message among those that are confirmed.
+        """Publish the run. first: the confirm number of its first message.
 
         Raises ChannelFault; see `publishing.publish`.
         """

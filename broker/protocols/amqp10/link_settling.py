@@ -1,7 +1,8 @@
 """Settles the deliveries of a session as the dispositions of its client say. Compiled.
 
 Deliveries that the client accepts and settles are acknowledged in runs: those of consecutive
-dispositions that came from one queue together, at the latest when all frames of a read are handled.
+dispositions that came from one queue are acknowledged together, at the latest when all frames of a
+read are handled.
 """
 
 from typing import Final
@@ -31,7 +32,7 @@ SETTLED_AT_ONCE: Final = 2000
 
 
 class LinkSettling:
-    """The settlements of one session, to which it does not refer: they are freed at once."""
+    """The settlements of one session. It has no reference to it, so no cycle is made."""
 
     __slots__ = ("_entries", "_link", "_queue", "_turns")
 
@@ -44,8 +45,8 @@ class LinkSettling:
     def accept(self, session: Session, first: i64, last: i64) -> bool:
         """The client accepts and settles the deliveries from `first` to `last`.
 
-        Returns whether it was done: many are settled over several turns, and traces are told of
-        each disposition.
+        Returns False, and does nothing, if there are too many for one turn, or if each disposition
+        has to be traced.
         """
         if session.vhost.tracer is not None:
             return False
@@ -73,7 +74,7 @@ class LinkSettling:
         self._entries.append(record.entry)
 
     def flush(self) -> None:
-        """Acknowledge what was accepted."""
+        """Acknowledge the accepted deliveries."""
         entries, queue, link = self._entries, self._queue, self._link
         self._queue = self._link = None
         if not entries or queue is None:

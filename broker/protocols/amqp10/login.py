@@ -7,7 +7,7 @@
     open, whose host name may be        open
     `vhost:NAME`
 
-A client that begins without SASL is told the header of SASL, and its socket is closed. Any other
+A client that begins without SASL is sent the header of SASL, and its socket is closed. Any other
 frame out of order closes the socket without an answer, as in RabbitMQ.
 """
 
@@ -131,7 +131,8 @@ class Login:
     def _mechanisms(self) -> list[str]:
         """The mechanisms that this connection can use.
 
-        ANONYMOUS is one of RabbitMQ 4's default mechanisms, and of no others unless it is named.
+        ANONYMOUS is one of RabbitMQ 4's default mechanisms. If mechanisms are configured, it has to
+        be among them.
         """
         configured = self._connection.services.config.authentication.mechanisms
         found = [name for name in self._sasl.mechanisms if name in _ONE_STEP]
@@ -212,7 +213,7 @@ def _opened(services: Services, request: Open) -> Open:
         "version": COMPATIBLE_VERSIONS[config.compat],
     }
     properties = [(Value("symbol", key), Value("string", text)) for key, text in told.items()]
-    # Half of the time after which a silent client is given up.
+    # Half of the time after which a silent client is disconnected.
     idle_ms = config.heartbeat_s * 500 or None
     return Open(
         config.node_name, None, config.frame_max_bytes or FRAME_BYTES_MAX, channel_max,

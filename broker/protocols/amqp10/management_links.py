@@ -1,4 +1,4 @@
-"""Management over AMQP 1.0: queues, exchanges and bindings, by messages that are as HTTP requests.
+"""Management over AMQP 1.0: queues, exchanges and bindings, by messages like HTTP requests.
 
 A client attaches a pair of links to the address `/management`. Its requests have the method in the
 property `subject`, the path in `to`, and a value as their body; an answer has the status in
@@ -10,7 +10,7 @@ rabbit_amqp_management.erl).
     POST             /bindings
     GET              /bindings?src=EXCHANGE&dstq=QUEUE&key=KEY, or dste=EXCHANGE
     DELETE           /bindings/src=EXCHANGE;dstq=QUEUE;key=KEY;args=HASH
-    PUT              /auth/tokens             a token that follows on the client's, as bytes
+    PUT              /auth/tokens             a new token of the client's user, as bytes
 
 The checks of declarations are those of AMQP 0-9-1.
 """
@@ -69,7 +69,7 @@ logger = logging.getLogger("leveret.connection")
 
 
 class _Refused(Exception):
-    """A request is answered with this status, and why."""
+    """A request is answered with this status and reason."""
 
     def __init__(self, status: str, reason: str) -> None:
         super().__init__(reason)
@@ -86,10 +86,11 @@ class _Request(NamedTuple):
 
 
 class ManagementPair:
-    """A pair of links. handle: of the one to the client; None before it is attached.
-    message_bytes_max: of an answer, as the client has told; None without a limit.
+    """A pair of links.
 
-    credit: how many answers the client takes. delivery_count: the answers that were sent.
+    handle: that of the link to the client; None before it is attached. message_bytes_max: the
+    largest answer that the client accepts; None without a limit. credit: the number of answers that
+    the client accepts. delivery_count: the number of answers that were sent.
     """
 
     __slots__ = ("credit", "delivery_count", "handle", "message_bytes_max")
@@ -102,7 +103,7 @@ class ManagementPair:
 
 
 async def answer(session: Session, pair: ManagementPair, payload: bytes) -> bytes:
-    """Do what a request asks for; returns the answer's sections. Raises SessionEnds."""
+    """Carry out a request; returns the sections of the answer. Raises SessionEnds."""
     if pair.handle is None:
         raise SessionEnds(
             PRECONDITION_FAILED, "received transfer on half open management link pair"
@@ -247,7 +248,7 @@ async def _queue(session: Session, queue: QueueClient) -> Value:
 
 
 async def _reply_queue(session: Session, name: str) -> Value:
-    """What replies to a requester go to, if it is there: a responder asks this before its work."""
+    """The reply queue of a requester, if it is attached: a responder may check this first."""
     await declaring_queues.declare_queue(session, name, None)
     return _map(
         name=Value("string", name),
@@ -265,7 +266,7 @@ async def _reply_queue(session: Session, name: str) -> Value:
 
 
 def _members(session: Session, queue: QueueClient) -> dict[str, Value]:
-    """The node of the queue, and those that have its messages."""
+    """The node of the queue, and the nodes that have its messages."""
     found = session.vhost.kinds.of(queue.kind).members(queue)
     here = session.services.config.node_name
     leader = queue.placement.node or here if found is None else found.leader
@@ -393,7 +394,7 @@ def _shown(binding: Binding) -> Value:
 
 
 def _hash(arguments: Table) -> str:
-    """What tells bindings with the same ends and key apart; empty without arguments."""
+    """Distinguishes bindings with the same ends and key; empty without arguments."""
     return sha256(encode_table(sorted_table(arguments))).hexdigest() if arguments else ""
 
 
@@ -401,7 +402,7 @@ def _hash(arguments: Table) -> str:
 
 
 async def _renew(session: Session, request: _Request) -> tuple[str, Value]:
-    """Take a new token of the user. The old one is in force until the backend has answered."""
+    """Replace the user's token. The old one is in force until the backend has answered."""
     token = request.body
     if token.kind != "binary":
         raise _Refused("400", f"a token is binary, and not a {token.kind}")
@@ -420,7 +421,7 @@ async def _renew(session: Session, request: _Request) -> tuple[str, Value]:
 
 
 def _fields(request: _Request, kinds: Mapping[str, str], what: str) -> Mapping[str, Value]:
-    """The fields in a body. kinds: their types. Raises _Refused for others, as RabbitMQ."""
+    """The fields in a body. kinds: their types. Raises _Refused for other types, as RabbitMQ."""
     body = request.body
     if body.kind == "null":
         return {}

@@ -30,7 +30,7 @@ _FORM_NAME: Final = b"S\0\0\0%c%bx" % (len(FORM), FORM.encode())
 class MessageReader:
     """Reads messages, one after the other.
 
-    Of the last one: header, body; to, subject, user: properties of its own; None without them.
+    header, body, to, subject, user: those of the last message; None for properties it lacks.
     """
 
     __slots__ = ("_is_durable", "_sections", "body", "header", "subject", "to", "user")

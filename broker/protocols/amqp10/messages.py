@@ -189,14 +189,14 @@ class Delivered:
         self.address = address
         properties = header.properties
         self.is_encoded = properties.get("type") == ENCODED_BODY_TYPE
-        """Whether bodies are encoded sections."""
+        """Whether the body consists of encoded sections."""
         self._durable = Value("boolean", properties.get("delivery_mode") == 2)
         priority = properties.get("priority")
         self._priority = Value("null", None) if priority is None else Value("ubyte", priority)
         self._ttl = Value("null", None)
         expiration = properties.get("expiration")
         if header.expires and expiration is not None:
-            # A dead letter has lost the expiration that its kind still says it has.
+            # The kind of a dead letter still has the flag, although its expiration was removed.
             self._ttl = Value("uint", min(int(expiration), UINT_MAX))
         count = header.headers.get(_DELIVERY_COUNT)
         self._delivery_count = 0
@@ -282,7 +282,7 @@ def _with_annotations(sections: bytes, headers: Table) -> bytes:
 
 
 def _annotations_added(headers: Table, known: bytes) -> Pairs:
-    """The annotations that were added to a message later. known: its own ones, encoded."""
+    """The annotations that were added to a message later. known: its own, encoded."""
     return [
         pair
         for name, field in headers.items()

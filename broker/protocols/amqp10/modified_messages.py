@@ -1,10 +1,10 @@
 """Annotations of the outcome `modified`: from what a client sends to the messages of other clients.
 
-As in RabbitMQ 4.0, which keeps them in its own types, an integer or a timestamp comes back as a
-`long`, and a symbol or a binary as a string; values of other types stay as they are. Names have to
-be symbols that begin with `x-` (part 3, section 3.2.10). An annotation replaces one of the same
-name, but for those of a message's exchange and routing key. Clients of AMQP 0-9-1 see annotations
-as headers; of lists and maps, too, which RabbitMQ leaves out.
+As in RabbitMQ 4.0, which stores them as its own types, an integer or a timestamp is returned as a
+`long`, and a symbol or a binary as a string; values of other types are unchanged. Names have to be
+symbols that begin with `x-` (part 3, section 3.2.10). An annotation replaces an existing one of the
+same name, except those for the message's exchange and routing key. Clients of AMQP 0-9-1 see
+annotations as headers, including lists and maps, which RabbitMQ omits.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ _INTEGERS: Final = frozenset((
 
 
 def modification_of(outcome: Modified, *, delays: bool) -> Modification | None:
-    """What a client says of messages; None if it has no annotations. Raises SessionEnds.
+    """The client's changes to messages; None without annotations. Raises SessionEnds.
 
     delays: whether the annotation `x-opt-delivery-time` delays returned messages.
     """

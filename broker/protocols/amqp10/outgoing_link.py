@@ -56,10 +56,10 @@ class LinkSession(Protocol):
 class OutgoingLink(SessionConsumer):
     """One link to a client.
 
-    request: with which the client has attached it; its source has the filters in force. handle: the
-    client's and the broker's number of it. is_settled: messages are sent settled.
-    delivery_count: of messages that were sent, and of credit that a drain used up. link_credit: how
-    many more may be sent. is_draining: the client waits until the credit is used up, or no message
+    request: the client's attach; its source has the filters in force. handle: its number for the
+    client and the broker. is_settled: messages are sent settled. delivery_count: the number of
+    messages that were sent, and of credit that a drain used up. link_credit: the number of messages
+    that may still be sent. is_draining: the client waits until the credit is used up, or no message
     is left. Since RabbitMQ 4.3, clients of quorum queues are told whether a link is active: with
     its first credit, and when that changes.
     """
@@ -113,7 +113,7 @@ class OutgoingLink(SessionConsumer):
         self.credit = self._credit_max()
 
     def room(self) -> int:
-        """The number of messages that it may be given now."""
+        """The number of messages that it takes now."""
         windows = self._windows
         if self.session.has_ended or not windows.has_room:
             return 0
@@ -183,7 +183,7 @@ class OutgoingLink(SessionConsumer):
             self._look_whether_drained()
 
     def _error_of_size(self, message: Message, redelivered: bool) -> SessionEnds | None:
-        """The error that ends the session if the client takes no message of this size.
+        """The error that ends the session if the message is too large for the client.
 
         As in RabbitMQ: the messages of the session go back to their queues.
         """
@@ -229,7 +229,7 @@ class OutgoingLink(SessionConsumer):
             self._look_whether_drained()
 
     def active_changed(self, is_active: bool) -> None:
-        """The link has become the queue's single active consumer, or no longer is."""
+        """The link has become the queue's single active consumer, or ceased to be it."""
         has_changed, self._is_active = is_active != self._is_active, is_active
         session = self.session
         if has_changed and self._is_active_told and session.services.config.is_as_rabbitmq_4_3:
@@ -241,12 +241,12 @@ class OutgoingLink(SessionConsumer):
             self.queue.credit(self)
 
     def _look_whether_drained(self) -> None:
-        """Ask the queue whether it has more; the answer comes after what it gives this link."""
+        """Ask the queue for more messages; the answer comes after those for this link."""
         if not self.link_credit:
             self._end_drain()
             return
         if not self.queue.kind.removes_messages:
-            # What a filter leaves out takes more than a round: the log says when it is at its end.
+            # Skipping filtered messages may take several rounds: the log reports its end.
             self.queue.credit(self)
             return
         # The link gets the messages that are ready now before the end of the round.

@@ -4,8 +4,8 @@ A performative is a described list. Each is a class here, with the fields of the
 absent and null fields are None. `read_performative` checks the types of all fields, so that their
 readers may rely on them.
 
-Fields whose content is open (properties, filters, the annotations of an outcome) are `Value`s of
-broker/amqp10/values.py, which keep the types that the client has given them.
+Fields of any type (properties, filters, the annotations of an outcome) are `Value`s of
+broker/amqp10/values.py, which keep the types that the client has chosen.
 """
 
 from struct import Struct

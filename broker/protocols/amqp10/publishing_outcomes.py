@@ -1,8 +1,8 @@
 """The messages of a session that have no outcome yet, and the dispositions for them. Compiled.
 
-A session publishes with confirms: the confirm of a message is the outcome of its delivery. Messages
-are kept in the runs in which they were published, by the numbers of confirms. Consecutive
-deliveries with equal outcomes are one disposition.
+A session publishes with confirms: the confirm of a message becomes the outcome of its delivery.
+Messages are kept in the runs in which they were published, by their confirm numbers. Consecutive
+deliveries with equal outcomes are settled by one disposition.
 """
 
 from collections import deque
@@ -37,8 +37,8 @@ _NONE: Final = -1
 class _Run:
     """Messages with consecutive numbers, from `first` on, that came on one link.
 
-    delivery_ids: of all. at: the place of the first one that may have no outcome. open: how many
-    have none.
+    delivery_ids: those of all messages. at: the position of the first message that may have no
+    outcome. open: the number of messages without an outcome.
     """
 
     __slots__ = ("at", "delivery_ids", "first", "link", "open")
@@ -52,7 +52,7 @@ class _Run:
 
 
 class PublishingOutcomes:
-    """The outcomes of one session. returned: the numbers of messages that no queue has got."""
+    """The outcomes of one session. returned: the numbers of messages that no queue has."""
 
     __slots__ = (
         "_channel", "_explain", "_first", "_last", "_link", "_outcome", "_output", "_runs",
@@ -76,7 +76,7 @@ class PublishingOutcomes:
         self._outcome: i64 = 0
 
     def __len__(self) -> int:
-        """The messages without an outcome."""
+        """The number of messages without an outcome."""
         count = 0
         for run in self._runs:
             count += run.open
@@ -88,7 +88,7 @@ class PublishingOutcomes:
         link.unconfirmed += len(delivery_ids)
 
     def forget_from(self, number: int) -> list[int]:
-        """Messages of the last run, from this number on, were not published: returns their ids."""
+        """The last run's messages from this number on were not published; returns their ids."""
         if not self._runs:
             return []
         run = self._runs[-1]

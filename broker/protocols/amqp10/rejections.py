@@ -1,8 +1,8 @@
-"""Why the messages of a link are rejected: which queue has refused them (RabbitMQ 4.3).
+"""The reason for rejecting the messages of a link: which queue has refused them (RabbitMQ 4.3).
 
-The queues of a link's address are looked at when an outcome is sent: the one that refuses messages
-above its maximum length, otherwise the one that is down. The outcome says nothing if it may have
-been one of several, or if each message of the link names its own address.
+When an outcome is sent, the queues of the link's address are examined: the reason is the one that
+refuses messages above its maximum length, otherwise the one that is down. The outcome has no reason
+if several queues come into question, or if each message of the link names its own address.
 """
 
 from leveret.broker.amqp10.values import Value

@@ -23,7 +23,7 @@ VOLATILE_QUEUE: Final = QueueKind(
 
 
 class ReplyQueue:
-    """The replies for one link. name: the link's name among all that get replies.
+    """The replies for one link. name: identifies the link among all that get replies.
 
     It has the part of `QueueClient` that links and sessions use. Messages are sent settled, so none
     comes back.

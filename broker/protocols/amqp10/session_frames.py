@@ -1,9 +1,9 @@
 """The frames of the message path, from their bytes and as bytes. Pure. Compiled.
 
-Transfers, flows and dispositions are hundreds of thousands a second, so no object is made of them:
-`SessionFrame` reads their fields into numbers. It understands the forms that clients send. For
-others, such as descriptors that are names, and for bytes that are not valid, it returns False, and
-performatives.py reads them or says what is wrong.
+There may be hundreds of thousands of transfers, flows and dispositions a second, so no object is
+made for each: `SessionFrame` reads their fields into numbers. It understands the forms that clients
+send. For other forms, such as descriptors that are names, and for invalid bytes it returns False,
+and performatives.py reads them or raises an error.
 """
 
 from typing import Final
@@ -172,7 +172,7 @@ class SessionFrame:
         )  # fmt: skip
 
     def _read_flow(self) -> bool:
-        """Read a flow that says nothing but the windows and the credit of a link."""
+        """Read a flow that has only the windows and the credit of a link."""
         self.next_incoming_id = self._uint()
         self.incoming_window = self._uint()
         next_outgoing_id = self._uint()

@@ -1,7 +1,8 @@
 """The windows of a session, in transfers, and the transfers that wait for room. Compiled.
 
-The client's window bounds what is sent to it. A message that is larger than the rest of the window
-is kept in part, and so is what follows it, until a flow of the client opens the window.
+The client's window bounds the transfers that are sent to it. If a message is larger than the rest
+of the window, its last transfers and those after it wait until a flow of the client opens the
+window.
 
 The numbers of transfers have 32 bits, and 0 follows the highest one (RFC 1982).
 """
@@ -16,18 +17,17 @@ from leveret.broker.protocols.amqp10.session_frames import ABSENT, flow_frame
 from leveret.broker.protocols.amqp10.transfer_frames import SERIAL, forward
 
 INCOMING_WINDOW: Final = 400
-"""RabbitMQ's window: how many transfers a client may send ahead."""
+"""RabbitMQ's window: the number of transfers that a client may send in advance."""
 FIRST_OUTGOING_ID: Final = SERIAL - 4
-"""RabbitMQ's, near the end of the numbers, so that clients that cannot count on are found out."""
+"""RabbitMQ's, near the highest number, which reveals clients that do not wrap around."""
 _UINT_MAX: Final = SERIAL - 1
 
 
 class SessionWindows:
     """The windows of one session.
 
-    next_outgoing_id, next_incoming_id: the numbers of the next transfers. room: how many more may
-    be sent to the client. is_closed: an alarm is in
-    force.
+    next_outgoing_id, next_incoming_id: the numbers of the next transfers. room: the number of
+    transfers that may still be sent to the client. is_closed: an alarm is in force.
     """
 
     __slots__ = (
@@ -86,12 +86,12 @@ class SessionWindows:
 
     @property
     def incoming_window(self) -> int:
-        """How many more transfers the client may send."""
+        """The number of transfers that the client may still send."""
         return max(0, self._incoming_window)
 
     @property
     def remote_outgoing_window(self) -> int:
-        """How many more transfers the client would send, as it has told last."""
+        """The number of transfers that the client may still send by its own last flow."""
         return (self._outgoing_end - self.next_incoming_id) % SERIAL
 
     def send_flow(self, handle: int, delivery_count: int, link_credit: int) -> None:
@@ -155,5 +155,5 @@ class SessionWindows:
             self.sent(1)
 
     def clear(self) -> None:
-        """Forget what waits: the session ends."""
+        """Forget the waiting transfers: the session ends."""
         self._kept.clear()

@@ -1,13 +1,13 @@
 """The filters of a link from the broker: which messages of a stream its client wants.
 
-A filter is a described value, and its descriptor says what it is; the names of filters are the
-client's. Exceptions are RabbitMQ's (rabbit_amqp_session.erl): a filter in SQL has the name
-`sql-filter`, and those that begin with `rabbitmq:stream-` may have no descriptor. Filters in SQL
-and of properties exclude each other, and each section can have one filter: the last one counts.
+A filter is a described value, whose descriptor is the type of the filter; the client chooses the
+names of filters. The exceptions are RabbitMQ's (rabbit_amqp_session.erl): an SQL filter has the
+name `sql-filter`, and filters named `rabbitmq:stream-...` may have no descriptor. SQL filters and
+property filters exclude each other, and each section can have one filter: the last one counts.
 
-As there, a filter that is not valid or not known is no error. It is left out of the answer to the
-attach, from which a client sees which ones are in force, and the log has a warning. Other queues
-than streams have no filters; those that say where a link begins have no effect on them.
+As in RabbitMQ, an invalid or unknown filter is not an error. It is missing from the answer to the
+attach, which lists the filters in force, and a warning is logged. Only streams have filters; for
+other queues, the first message of a link cannot be chosen either.
 """
 
 import logging

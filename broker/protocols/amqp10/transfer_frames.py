@@ -1,4 +1,4 @@
-"""The transfers of one message as frames: one, or several if it is larger than those. Pure."""
+"""The transfers of one message as frames: one, or several for a large message. Pure."""
 
 from struct import Struct
 from typing import Final
@@ -11,13 +11,13 @@ _UINT: Final = Struct(">I")
 
 
 def forward(count: int, other: int) -> int:
-    """By how much a counter is ahead of another one; negative if it is behind."""
+    """The distance of a counter from another one; negative if it is behind."""
     difference = (count - other) % SERIAL
     return difference - SERIAL if difference >= SERIAL // 2 else difference
 
 
 def credit_left(seen: int, credit: int, delivery_count: int) -> int:
-    """What is left of the credit that a client has given when it had seen this many deliveries."""
+    """The rest of the credit that a client gave when it had seen this many deliveries."""
     return max(0, credit - forward(delivery_count, seen))
 
 

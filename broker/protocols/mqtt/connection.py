@@ -2,9 +2,9 @@
 
     socket -> MqttInput -> Login, Publisher, SessionQueues -> MqttOutput -> socket
 
-The connection itself has the client's identifier, its will, and its end; the rest is that of all
-protocols (protocols/socket_connection.py). The parts refer to it weakly, or are forgotten when it
-ends. A client that neither publishes nor subscribes has no session.
+The connection itself keeps the client's identifier and will, and ends the session; the rest is
+common to all protocols (protocols/socket_connection.py). The parts refer to it weakly, or are
+forgotten when it ends. A client that neither publishes nor subscribes has no session.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ from leveret.storage.metadata.metadata import MetadataError
 WAY: Final = "MQTT"
 """The way of its requests, for the audit."""
 RECORDS_STAY_S: Final = 60
-"""How much longer than the other queues of a session those with the records of QoS 2 stay."""
+"""How much longer the records of QoS 2 are kept than the other queues of a session."""
 CLOSE_TIMEOUT_MS: Final = 10_000
 """How long a client may take to close its socket."""
 
@@ -81,7 +81,7 @@ logger = logging.getLogger("leveret.connection")
 
 
 class MqttNode(NamedTuple):
-    """What the MQTT connections of a node share."""
+    """The objects that the MQTT connections of a node share."""
 
     keep_alives: KeepAlives
     topics: Topics
@@ -105,7 +105,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
     def __init__(
         self, services: Services, connections: set[ServedConnection], node: MqttNode
     ) -> None:
-        """connections: all of the node; contains this one while its socket is open."""
+        """connections: of the whole node; includes this one while its socket is open."""
         super().__init__(services, connections, PROTOCOL)
         self._node = node
         self._level = 0
@@ -163,7 +163,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
     def _add_exactly_once(self, session: MqttSession) -> None:
         arguments: Table | None = None
         if self._expiry_s:
-            # The records end after the messages that they are of.
+            # The records expire after their messages.
             expiry_s = min(self._expiry_s + RECORDS_STAY_S, PERMANENT_S)
             arguments = session_queue_arguments(expiry_s, 1, self.services.config.mqtt)
         part = ExactlyOnceSession(session, self.client_id, arguments)
@@ -227,7 +227,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
             self.session.exactly_once.begin()
 
     def _take_up(self, packet: Connect, logged_in: LoggedIn, client_id: str) -> Answer[None]:
-        """The client is logged in. The answer: no other client has its identifier."""
+        """The client has logged in. Answers when no other client has its identifier."""
         self.client_id = client_id
         self.client_properties = {
             "client_id": ("S", client_id),
@@ -255,7 +255,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         return asked_s if limit_s is None else min(asked_s, limit_s)
 
     async def _take_session_up(self, packet: Connect) -> bool:
-        """Continue the session that has stayed, or end it; returns whether it is continued."""
+        """Continue or end the client's persistent session; returns whether it is continued."""
         queues = self.vhost.queues
         self._node.wills.client_is_back(self.vhost.name, self.client_id)
         will = queues.get(will_queue(self.client_id))
@@ -284,7 +284,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         if settings.receive_maximum < UINT16_MAX:
             told[RECEIVE_MAXIMUM] = settings.receive_maximum
         if settings.qos2 != EXACTLY_ONCE:
-            # Without it the maximum is 2; the standard does not allow to say that.
+            # Without this property the maximum is 2. The standard forbids sending that value.
             told[MAXIMUM_QOS] = 1
         if assigned:
             told[ASSIGNED_CLIENT_IDENTIFIER] = assigned
@@ -304,7 +304,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
 
     @property
     def last_read_ms(self) -> int:
-        """When bytes of the client came last. Later, while its socket is not read."""
+        """The time of the last read; the current time while the socket is not read."""
         if self.input.is_held or self.reading.is_held_back:
             return self.services.clock.now_ms()
         return self.input.last_read_ms
@@ -386,7 +386,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
         self.drop()
 
     def fault(self, fault: Fault) -> None:
-        """Close the connection, since something is refused."""
+        """Close the connection because of a fault."""
         logger.error("closing connection %s: %s", self.name, fault.explanation)
         self.drop()
 
@@ -429,7 +429,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
             self._node.wills.publish(self._make_session(2), will, self.client_id, wait_s)
 
     def _end_session(self) -> None:
-        """Delete the queues of a session that does not stay, though they may survive."""
+        """Delete those queues of a session that ends now that are not exclusive."""
         if self._expiry_s or self._session is None:
             return
         for name in self._session.all_queue_names:

@@ -35,7 +35,7 @@ DUP: Final = 8
 
 
 class MqttConsumer(SessionConsumer):
-    """The consumer of one queue. Without acknowledgements, all its messages are QoS 0."""
+    """The consumer of one queue. If it needs no acknowledgements, all messages are QoS 0."""
 
     __slots__ = (
         "_address", "_flags", "_header", "_is_shared", "_output", "_properties", "_topic",
@@ -64,7 +64,7 @@ class MqttConsumer(SessionConsumer):
         self._properties = b""
 
     def room(self) -> int:
-        """The number of messages that it may be given now: none if the client does not keep up."""
+        """The number of messages that it takes now: none while the client does not keep up."""
         if self._output.is_congested:
             return 0
         room = super().room()

@@ -47,7 +47,7 @@ FINISHED_MAX: Final = 65_536
 
 
 class Fact(Enum):
-    """What a record says of a packet identifier."""
+    """The state of a packet identifier in a record."""
 
     RECEIVED = 1
     FORGOTTEN = 2
@@ -115,7 +115,7 @@ class Completed(NamedTuple):
 
 
 class Forget(NamedTuple):
-    """The records of a message are not needed any longer."""
+    """The records of a message are no longer needed."""
 
     identity: bytes
 
@@ -333,7 +333,7 @@ class Outbound:
         return len(self._finished)
 
     def connected(self) -> list[Effect]:
-        """The client has come back: what it has is released again; the queue delivers the rest."""
+        """The client has come back: release the messages that it has; the queue sends the rest."""
         return [
             SendPubrel(packet_id)
             for packet_id, delivery in self._by_id.items()
@@ -343,8 +343,8 @@ class Outbound:
     def delivered(
         self, identity: bytes, is_repeatable: bool = False, oldest_number: int = 0
     ) -> list[Effect]:
-        """The queue delivers a message, perhaps again. oldest_number: its source has done with all
-        lower ones.
+        """The queue delivers a message, perhaps again. oldest_number: the lowest number that its
+        source may still use.
         """
         if is_repeatable:
             source = identity[:SOURCE_BYTES]
@@ -431,7 +431,7 @@ class Outbound:
 
     @property
     def wants_barrier(self) -> bool:
-        """Whether a barrier would tell what is gone, or which records are not needed."""
+        """Whether a barrier would show that messages are gone or that records are not needed."""
         return any(not self._may_come_again(one) for one in self._finished.values()) or any(
             not one.is_seen and not self._may_come_again(one) for one in self._by_id.values()
         )
@@ -444,9 +444,9 @@ class Outbound:
     def barrier_passed(self, barrier: int) -> list[Effect]:
         """A barrier is safe, and the queue has delivered it, after everything before it.
 
-        What the queue has not delivered by now is gone: it has expired, or was purged, or a torn
-        batch has lost it. The client may have it, so its packet identifier is free only after
-        PUBREL and PUBCOMP.
+        A message that the queue has not delivered by now is gone: it has expired, was purged, or
+        was lost in a torn batch. The client may have it, so its packet identifier is free only
+        after PUBREL and PUBCOMP.
         """
         effects: list[Effect] = []
         for delivery in tuple(self._by_id.values()):

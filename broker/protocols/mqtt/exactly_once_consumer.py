@@ -1,11 +1,12 @@
 """A session's consumer of its queue for filters of QoS 2.
 
-A message that was published with QoS 2 is sent when it is on disk which packet identifier it has,
-and acknowledged to the queue when it is on disk that the client has it (exactly_once.py). Messages
-of other publishers are delivered as from the queue of QoS 1.
+A message that was published with QoS 2 is sent when the record of its packet identifier is on disk,
+and acknowledged to the queue when the record that the client has it is on disk (exactly_once.py).
+Messages of other publishers are delivered like those from the queue of QoS 1.
 
-Barriers are messages that the consumer publishes to the queue and acknowledges when they come: what
-was before them in the queue has come, too, and acknowledgements before them are safe.
+Barriers are messages that the consumer publishes to the queue, and acknowledges when the queue
+delivers them. By then everything before them was delivered, and acknowledgements before them are
+safe.
 """
 
 import secrets
@@ -89,7 +90,7 @@ class ExactlyOnceConsumer(MqttConsumer):
     def begin(self) -> None:
         """The client is told that it is connected: continue its deliveries."""
         self._has_begun = True
-        # The client may have these, and is not to have more than it allows.
+        # The client may have these, and must not get more than it allows.
         self._taking_room.update(self._outbound.released)
         self.credit -= len(self._taking_room)
         self._do(self._outbound.connected())
@@ -104,7 +105,7 @@ class ExactlyOnceConsumer(MqttConsumer):
     # From the queue
 
     def deliver(self, entries: list[Entry]) -> None:
-        """Send messages to the client, or have recorded that they will be sent."""
+        """Send messages to the client, or first record that they will be sent."""
         others: list[Entry] = []
         counted: list[Entry] = []
         for entry in entries:
@@ -256,7 +257,7 @@ class ExactlyOnceConsumer(MqttConsumer):
     # Its end
 
     def close(self) -> None:
-        """The connection ends: give back what is not acknowledged, and then leave the queue.
+        """The connection ends: requeue unacknowledged messages, and then leave the queue.
 
         The next connection's consumer can begin only when this one has left.
         """

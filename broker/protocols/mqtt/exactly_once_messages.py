@@ -36,7 +36,7 @@ assert _HEAD.size == EXACTLY_ONCE_HEAD_BYTES, "messages.py skips the head"
 
 
 class TrackedPublish(NamedTuple):
-    """What a message of QoS 2 is known by."""
+    """The packet identifier and the identity of a message of QoS 2."""
 
     packet_id: int
     identity: bytes
@@ -68,7 +68,7 @@ def tracked_header(plain: ContentHeader, tracked: TrackedPublish) -> ContentHead
 
 
 def read_tracked(header: Header) -> TrackedPublish | None:
-    """What a message is known by; None if it is not of QoS 2."""
+    """Its packet identifier and its identity; None if the message is not of QoS 2."""
     form = header.form if isinstance(header, ContentHeader) else None
     if form is None or form.protocol != EXACTLY_ONCE_FORM:
         return None

@@ -1,4 +1,4 @@
-"""What a client publishes with QoS 2: handed over once, whatever is repeated.
+"""Publishes the messages of QoS 2 of a client: each one once, even if its packets are repeated.
 
 Messages are handed over in the order in which they came, one by one. If all queues of a message,
 and that of the records, keep it in this node's log in the same form, it is one record of the log
@@ -88,7 +88,7 @@ class _Wanted:
 
 
 class _Answered:
-    """A PUBLISH that is not answered yet. is_stored, is_refused: once that is known.
+    """A PUBLISH that is not answered yet. is_stored, is_refused: its outcome, once it is known.
 
     is_repeated: its message was stored before.
     """
@@ -139,7 +139,7 @@ class ExactlyOncePublisher:
         return len(self._inbound)
 
     def check_known(self, packet_id: int, receive_max: int) -> None:
-        """Raise MalformedPacket unless PUBLISH is repeated: there are as many as there may be."""
+        """Raise MalformedPacket unless PUBLISH is a repetition: no more messages are allowed."""
         if packet_id not in self._inbound:
             raise MalformedPacket(
                 f"more than {receive_max} PUBLISH packets have no answer yet",
@@ -208,7 +208,7 @@ class ExactlyOncePublisher:
         self, wanted: "_Wanted", target: PublishTarget, is_repeatable: bool
     ) -> Steps | None:
         """Publish a message to the queues of a target."""
-        # Finding it takes as long as there are packet identifiers in use.
+        # Finding it takes time in proportion to the packet identifiers in use.
         oldest_number = self._inbound.oldest_number if is_repeatable else 0
         tracked = TrackedPublish(wanted.packet_id, wanted.identity, oldest_number, is_repeatable)
         header = tracked_header(wanted.header, tracked)

@@ -1,10 +1,10 @@
 """The part of a connection for QoS 2: its machines and their records, opened when they are needed.
 
-    the client publishes     ExactlyOncePublisher; if the session stays, the queue `...received`
-    the client subscribes    ExactlyOnceConsumer; if the session stays, the queue `...sent`
+    the client publishes     ExactlyOncePublisher; if the session is persistent, `...received`
+    the client subscribes    ExactlyOnceConsumer; if the session is persistent, `...sent`
 
-A session that has stayed is continued before CONNACK is sent: the queues are consumed, and so the
-connection that had them has ended, on whatever node it was.
+A persistent session is continued before CONNACK is sent: its queues are consumed, so the connection
+that consumed them before has ended, on any node.
 """
 
 from hashlib import blake2b
@@ -64,7 +64,7 @@ class ExactlyOnceSession:
         self.publisher: ExactlyOncePublisher | None = None
 
     async def resume(self) -> None:
-        """Take up the records and the queue of a session that has stayed. Raises Fault."""
+        """Read the records and consume the queue of a persistent session. Raises Fault."""
         queues = self._session.vhost.queues
         if self._received_name in queues:
             await self._open_received()
@@ -101,7 +101,7 @@ class ExactlyOnceSession:
     # Subscribing
 
     async def open_consumer(self) -> None:
-        """Consume the queue of QoS 2, which exists, unless this is done. Raises Fault."""
+        """Consume the queue of QoS 2, which exists, unless it is consumed. Raises Fault."""
         if self._consumer is not None:
             return
         session = self._session

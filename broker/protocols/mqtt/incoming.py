@@ -1,7 +1,7 @@
 """Handles the packets of a connection in order, in turns. Compiled.
 
 All packets of a read are handled in one turn (broker/runtime/turns.py), as long as there is work
-left. A packet that waits for an answer, such as a SUBSCRIBE, holds up what comes after it.
+left. A packet that waits for an answer, such as a SUBSCRIBE, holds up the packets after it.
 Meanwhile, and while an alarm blocks publishers, the socket is not read.
 """
 
@@ -48,7 +48,7 @@ class IncomingConnection(InputConnection, Protocol):
 
     @property
     def session(self) -> MqttSession:
-        """The session of the client; made when it is needed first."""
+        """The session of the client, which is created on first use."""
 
     def connect(self, packet: packets.Connect) -> Steps:
         """CONNECT has come."""
@@ -69,16 +69,16 @@ class IncomingConnection(InputConnection, Protocol):
         """Close the connection with a reason code."""
 
     def fault(self, fault: Fault) -> None:
-        """Close the connection, since something is refused."""
+        """Close the connection because of a fault."""
 
     def drop(self) -> None:
         """Close the socket after all output is sent."""
 
 
 class MqttInput(HeldInput):
-    """The input of one connection. last_read_ms: when bytes came last.
+    """The input of one connection. last_read_ms: the time of the last read.
 
-    packets: what has come and is not handled yet. publisher: made for the first PUBLISH.
+    packets: those that are not handled yet. publisher: created by the first PUBLISH.
     """
 
     __slots__ = (
@@ -188,7 +188,7 @@ class MqttInput(HeldInput):
         return False
 
     def _may_publish(self, publisher: MqttPublisher) -> bool:
-        """Publish the run that has waited, unless it has to wait on."""
+        """Publish the waiting run, unless it still has to wait."""
         if self._operation is not None or self._reading.is_blocked:
             return False
         return publisher.flush()
@@ -252,7 +252,7 @@ class MqttInput(HeldInput):
                 exactly_once.publisher.release(packet_id)
 
     def _malformed(self, error: MalformedPacket) -> None:
-        """Close the connection, after what came before the packet is published."""
+        """Close the connection, after publishing the messages that came before the packet."""
         publisher = self.publisher
         if publisher is not None:
             try:

@@ -1,9 +1,10 @@
-"""Watches that clients keep alive: one timer for all connections of a node.
+"""Watches the keep alives of clients: one timer for all connections of a node.
 
 A client has to send something within one and a half times its keep alive. The connections wait in
 buckets, by the second in which they are looked at next: when they would be late if they had sent
-nothing since they were last looked at. So a connection costs one comparison in its interval,
-whatever it sends, and no timer. One that has ended is freed, and its place in a bucket is empty.
+nothing since they were last looked at. So a connection costs one comparison per interval, however
+much it sends, and no timer. A connection that has ended is freed, and its place in a bucket stays
+empty.
 """
 
 import weakref
@@ -29,7 +30,7 @@ class KeptAlive(Protocol):
 
     @property
     def last_read_ms(self) -> int:
-        """When bytes of the client came last. Later, while its socket is not read."""
+        """The time of the last read; the current time while the socket is not read."""
 
     def is_late(self) -> None:
         """The client has sent nothing for too long."""

@@ -1,10 +1,10 @@
-"""CONNECT: who the client is, which virtual host it uses, and what it is told if it is refused.
+"""CONNECT: the login of a client, the choice of its virtual host, and the codes of refusals.
 
-The virtual host is the one in the user name (`vhost:user`), else that of the port in the global
-parameter `mqtt_port_to_vhost_mapping`, else `mqtt.vhost`. For a client with a certificate the
-global parameter `mqtt_default_vhosts` is looked up first, by the name in the certificate, then that
-of the port; where one of them has a virtual host, the user name is taken as a whole. With
-`mqtt.ssl_cert_login` a client that names no user logs in with the name in its certificate.
+The virtual host is the one in the user name (`vhost:user`), else the one of the port in the global
+parameter `mqtt_port_to_vhost_mapping`, else `mqtt.vhost`. For a client with a certificate, the
+global parameter `mqtt_default_vhosts` is searched first for the name in the certificate, then the
+mapping of ports; if either has a virtual host, the user name is not split. With
+`mqtt.ssl_cert_login`, a client that sends no user name logs in with the name in its certificate.
 
 Source: RabbitMQ's `rabbit_mqtt_processor` (`creds`, `get_vhost`).
 """
@@ -43,14 +43,14 @@ class ConnectRefused(Exception):
 
 
 class LoggedIn(NamedTuple):
-    """Who the client is."""
+    """The user and the virtual host of a client that has logged in."""
 
     user: Identity
     vhost: VirtualHost
 
 
 class LoginAndVhost(NamedTuple):
-    """What a client logs in with, and the virtual host that it opens."""
+    """The credentials of a client, and the virtual host that it opens."""
 
     vhost: str
     name: str
@@ -64,7 +64,7 @@ def check_connect(packet: Connect, settings: MqttSettings) -> None:
         raise ConnectRefused(codes.BAD_AUTHENTICATION_METHOD, f"there is no method {method!r}")
     if not packet.client_id and not packet.is_clean and packet.level != codes.LEVEL_5:
         raise ConnectRefused(
-            codes.INVALID_CLIENT_ID, "a session that stays needs a client identifier"
+            codes.INVALID_CLIENT_ID, "a persistent session needs a client identifier"
         )
     is_qos_2 = packet.will is not None and packet.will.qos > 1
     if is_qos_2 and packet.level == codes.LEVEL_5 and settings.qos2 != EXACTLY_ONCE:

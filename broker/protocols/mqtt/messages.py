@@ -1,9 +1,9 @@
 """The properties of an MQTT message as those of AMQP 0-9-1, and back (pure).
 
-QoS 1 is delivery mode 2, and QoS 0 is delivery mode 1. What MQTT 5.0 has in addition is a `Form`
-beside the properties (broker/amqp/content_header.py), so that subscribers of MQTT 5.0 get what the
-publisher has sent: a byte of flags, and the encoded properties. Messages without any of it share
-one header for each QoS.
+QoS 1 is delivery mode 2, and QoS 0 is delivery mode 1. Properties that only MQTT 5.0 has are kept
+as a `Form` beside the others (broker/amqp/content_header.py), a byte of flags and the encoded
+properties, so that subscribers of MQTT 5.0 get them unchanged. Messages without such properties
+share one header for each QoS.
 
 A message that was published with another protocol has a content type, correlation data, a response
 topic and user properties in MQTT 5.0, and no message expiry interval, as in RabbitMQ.
@@ -68,7 +68,7 @@ def make_header_of(
 ) -> ContentHeader:
     """The header of a message that was published with these properties.
 
-    is_delayed: it waits in a queue until it is published, and its lifetime begins then
+    is_delayed: the message waits in a queue until it is published, and its lifetime begins then
     (`header_after_delay`).
     """
     delivery_mode = PERSISTENT if qos else TRANSIENT

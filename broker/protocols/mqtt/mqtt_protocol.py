@@ -14,7 +14,7 @@ from leveret.broker.sessions.served_connection import ServedConnection
 
 
 def mqtt_protocol(services: Services, connections: set[ServedConnection]) -> ServedProtocol:
-    """The protocol. connections: all of the node."""
+    """The protocol. connections: those of the whole node."""
     settings = services.config.mqtt
     turns = services.turns
     node = MqttNode(

@@ -24,12 +24,12 @@ COUNTED_AS: Final = {3: "mqtt310", 4: "mqtt311", 5: "mqtt50"}
 class MqttSession(Session):
     """A session of a connection. Its deliveries are recorded by their packet identifiers.
 
-    level: 3, 4 or 5. packet_bytes_max: the largest packet for the client; 0 for any.
-    queue_names: of QoS 0 and of QoS 1, and of QoS 2 if it has it. all_queue_names: of these, and of
-    records, whether it has them or not. exactly_once: its part for QoS 2
-    (exactly_once_session.py), in a node that has it. packet_id_max: of deliveries of QoS 1.
-    receive_max: how many deliveries above QoS 0 the client may have unanswered. retained: sends it
-    retained messages (retained.py), once there are some.
+    level: 3, 4 or 5. packet_bytes_max: the largest packet for the client; 0 for no limit.
+    queue_names: the queues for QoS 0, QoS 1 and, if enabled, QoS 2. all_queue_names: also those for
+    records, whether they exist or not. exactly_once: handles QoS 2 (exactly_once_session.py); None
+    if it is not enabled. packet_id_max: the highest identifier for deliveries of QoS 1.
+    receive_max: the number of deliveries above QoS 0 that the client may leave unanswered.
+    retained: sends retained messages (retained.py); None until there are some.
     """
 
     __slots__ = (
@@ -58,14 +58,14 @@ class MqttSession(Session):
         self._room: Answer[None] | None = None
 
     def describe(self, client_id: str, level: int) -> None:
-        """Whose session it is."""
+        """A text that names the session's client."""
         self.level = level
         self.is_level_5 = level == LEVEL_5
         self.queue_names = queue_names(client_id)
         self.all_queue_names = session_queues(client_id)
 
     def add_exactly_once(self, exactly_once: Any, queue_name: str) -> None:
-        """It has QoS 2. exactly_once: see the class. queue_name: for its filters of QoS 2."""
+        """Enable QoS 2. queue_name: the name of the queue for its filters of QoS 2."""
         self.exactly_once = exactly_once
         self.queue_names = (*self.queue_names, queue_name)
         self.packet_id_max = FIRST_SENT_ID - 1
@@ -82,7 +82,7 @@ class MqttSession(Session):
                 return int(packet_id)
 
     def room(self) -> Answer[None] | None:
-        """Given when the client has read what was sent; None if it keeps up."""
+        """Given when the client has read the messages sent to it; None if it keeps up."""
         if not self.output.is_congested:
             return None
         if self._room is None:
@@ -97,7 +97,7 @@ class MqttSession(Session):
         self.continue_deliveries()
 
     def continue_deliveries(self) -> None:
-        """There is room again: queues go on with the consumers that have waited for it."""
+        """There is room again: let queues deliver to the consumers that have waited for it."""
         for consumer in tuple(self.consumers.values()):
             if consumer.is_waiting:
                 consumer.queue.credit(consumer)

@@ -1,6 +1,6 @@
 """The names of the queues of MQTT sessions, and the arguments of their bindings (pure).
 
-They are RabbitMQ's, but for those of QoS 2.
+They are RabbitMQ's names, except those of the queues for QoS 2.
 """
 
 from typing import Final
@@ -27,7 +27,7 @@ def exactly_once_queue(client_id: str) -> str:
 
 
 def record_queues(client_id: str) -> tuple[str, str]:
-    """The queues with the records of QoS 2: of what a client publishes, and of what it gets."""
+    """The queues with the records of QoS 2: for published and for delivered messages."""
     return f"{QUEUE_PREFIX}{client_id}received", f"{QUEUE_PREFIX}{client_id}sent"
 
 

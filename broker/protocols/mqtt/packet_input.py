@@ -1,8 +1,8 @@
 """Splits the bytes that a client sends into packets. Pure, and compiled.
 
-A packet is a part of the bytes that were read; only one that has come in several reads is copied.
-Packets are taken one at a time: what is not taken waits, and the limit may change in between. The
-size of a packet is checked when its first bytes have come, before the others are kept.
+A packet is a part of the bytes that were read; it is copied only if it came in several reads.
+Packets are taken one at a time: the others wait, and the limit may change in between. The size of a
+packet is checked when its first bytes have come, before the others are kept.
 """
 
 from collections import deque
@@ -17,9 +17,10 @@ PACKET_TOO_LARGE = 0x95
 class PacketInput:
     """The bytes of one client that are not handled yet.
 
-    packet_bytes_max: of a packet with its fixed header. waiting_bytes: what was added and not
-    taken. first: the first byte of the packet that was taken, with its type and its flags. data,
-    begin, end: its other bytes, without their length, are `data[begin:end]`.
+    packet_bytes_max: the largest packet, with its fixed header. waiting_bytes: the size of the
+    bytes that were added and not taken. first: the first byte of the packet that was taken, with
+    its type and its flags. data, begin, end: its other bytes, without their length, are
+    `data[begin:end]`.
     """
 
     __slots__ = (

@@ -19,7 +19,7 @@ from leveret.broker.protocols.mqtt.properties import (
 )
 
 LEVELS: Final = {("MQIsdp", 3): "MQTT 3-1", ("MQTT", 4): "MQTT 3-1-1", ("MQTT", 5): "MQTT 5-0"}
-"""RabbitMQ's names of the protocol by what CONNECT says of it."""
+"""RabbitMQ's names of the protocol, by the name and the level in CONNECT."""
 PINGRESP: Final = b"\xd0\0"
 _CLEAN: Final = 0x02
 _WILL: Final = 0x04
@@ -181,7 +181,7 @@ def read_packet_id(data: bytes, begin: int, end: int) -> int:
 def read_acknowledgement(data: bytes, begin: int, end: int, level: int) -> tuple[int, int]:
     """The packet identifier and the reason code of PUBREC, PUBREL or PUBCOMP.
 
-    Raises MalformedPacket. Its properties, a text and user properties, are for no one.
+    Raises MalformedPacket. Its properties, a text and user properties, are not used.
     """
     packet_id = read_packet_id(data, begin, end)
     if level != codes.LEVEL_5 or begin + 2 == end:

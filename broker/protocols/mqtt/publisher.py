@@ -46,7 +46,7 @@ from leveret.storage.retained.retained_file import RetainedFileError
 
 MANY_MESSAGES: Final = 64
 MANY_BYTES: Final = 64 * 1024
-"""A publisher that sends this much at a time may outrun the consumers of its queues."""
+"""A publisher that sends this many bytes in a run may outrun the consumers of its queues."""
 PROPERTIES_KEPT: Final = 64
 UNLIMITED: Final = 1 << 62
 WAITING: Final = -1
@@ -181,7 +181,7 @@ class MqttPublisher:
         return True
 
     def _add_exactly_once(self, data: bytes, begin: i64, end: i64, first: i64) -> bool:
-        """Take a PUBLISH of QoS 2, which is not a part of a run; returns as `add`."""
+        """Take a PUBLISH of QoS 2, which is never part of a run. Returns the same as `add`."""
         session = self._session
         exactly_once = session.exactly_once
         assert exactly_once is not None, "the session has QoS 2"
@@ -358,7 +358,7 @@ class MqttPublisher:
             await rest
 
     def leave_out_own(self, target: PublishTarget) -> None:
-        """If its filters say `no local`: do not publish to the session's own queues."""
+        """Do not publish to the session's own queues if its filters say `no local`."""
         session = self._session
         key, subscriptions = target.address.routing_key, session.subscriptions
         refusing = [

@@ -5,8 +5,8 @@ published with a confirm, and acknowledged when it is not needed. The session's 
 queue's only consumer (exclusive), so that two nodes never use the records at the same time, and it
 holds the records that are needed. When it ends, they go back to their places.
 
-Reading: what is in the queue comes first, then a mark that this connection has published. When the
-mark has come and is confirmed, everything before it has come, and is safe.
+Reading: the queue first delivers its records, then a mark that this connection has published. When
+the mark was delivered and is confirmed, everything before it was delivered and is safe.
 
 A session that ends with its connection has no queue: its records are written at once (`NoRecords`).
 """
@@ -39,7 +39,7 @@ from leveret.storage.messages.message import Address, Entry, Message
 
 NONCE_BYTES: Final = 16
 PREFETCH_MAX: Final = 1 << 20
-"""More records than a session has: two for each packet identifier and each completed message."""
+"""A session has fewer records: two for each packet identifier and each completed message."""
 IN_USE: Final = 403
 RETRY_MS: Final = 200
 """How often a queue is asked whether its former consumer has ended."""
@@ -306,7 +306,7 @@ class RecordConsumer(SessionConsumer):
 
 
 async def subscribe_alone(queue: QueueClient, consumer: SessionConsumer, clock: Clock) -> None:
-    """Subscribe a consumer to a queue that has no other: it waits until a former one has ended.
+    """Subscribe a queue's only consumer; waits until a former consumer has ended.
 
     A queue on another node may not know yet that the former consumer's node is gone. Raises Fault.
     """

@@ -31,7 +31,7 @@ RETAINED: Final = 0x31
 def send_retained(
     session: MqttSession, filters: list[tuple[Filter, bool]], identifier: int
 ) -> None:
-    """Send the messages that match filters. filters: each with whether it is new."""
+    """Send the messages that match filters. filters: pairs of a filter and whether it is new."""
     wanted = [
         one
         for one, is_new in filters
@@ -126,7 +126,7 @@ class RetainedDeliveries:
             one.sent.give(None)
 
     def room_beside(self) -> int:
-        """How many messages of queues the client may have, beside those that were found first."""
+        """The number of messages from queues that the client may have besides retained ones."""
         return max(0, self._room() - len(self._waiting))
 
     def _room(self) -> int:

@@ -1,9 +1,9 @@
 """Shared subscriptions: the clients of a group share the messages of a filter (pure).
 
 With `mqtt.shared_subscriptions` a filter `$share/GROUP/FILTER` has a queue of its own, from which
-the clients of the group consume. It ends with its last consumer, or if a session that stays has
-made it, after the session's expiry interval without one. The session's own queue is bound with the
-whole filter, as without the setting: that is what the session remembers the subscription by.
+the clients of the group consume. It is deleted with its last consumer or, if a persistent session
+has declared it, after the session's expiry interval without a consumer. The session's own queue is
+bound with the whole filter, as without the setting: the binding stores the subscription.
 """
 
 from typing import Final, NamedTuple
@@ -28,7 +28,7 @@ class InvalidSharedFilter(Exception):
 
 
 def read_shared(topic_filter: bytes) -> SharedFilter | None:
-    """The shared filter that these bytes are; None for another one. Raises InvalidSharedFilter."""
+    """Parse a shared filter; None if it is another filter. Raises InvalidSharedFilter."""
     if not topic_filter.startswith(PREFIX):
         return None
     group, slash, rest = topic_filter[len(PREFIX) :].partition(b"/")

@@ -1,12 +1,12 @@
 """SUBSCRIBE and UNSUBSCRIBE: a session's queues and their bindings, and its consumers.
 
 A session has a queue for its filters of QoS 0 and one for those of QoS 1, with RabbitMQ's names, so
-AMQP clients can use them, and one for those of QoS 2 if the node has it. They are declared when
-they are needed first:
+AMQP clients can use them, and one for those of QoS 2 if it is enabled. They are declared on first
+use:
 
-    session        queues
-    that stays     durable, with the session's expiry interval as x-expires
-    that does not  exclusive: they end with the connection
+    session         queues
+    persistent      durable, with the session's expiry interval as x-expires
+    not persistent  exclusive: they are deleted with the connection
 
 The user needs the permissions of an AMQP client that declares, binds and consumes.
 """
@@ -54,7 +54,7 @@ logger = logging.getLogger("leveret.connection")
 class SessionQueues:
     """The queues of one session. expiry_s: its expiry interval; 0 if it ends with the connection.
 
-    prefetch_count: how many QoS 1 messages the client may have unacknowledged.
+    prefetch_count: the number of QoS 1 messages that the client may leave unacknowledged.
     """
 
     __slots__ = ("_exchange", "_qos_max", "_session", "expiry_s")
@@ -67,13 +67,13 @@ class SessionQueues:
         session.prefetch_count = prefetch_count
 
     def existing(self) -> list[QueueClient]:
-        """The queues that there are."""
+        """The queues that exist."""
         queues = self._session.vhost.queues
         return [queues[name] for name in self._session.all_queue_names if name in queues]
 
     @property
     def is_present(self) -> bool:
-        """Whether there is a session that has stayed."""
+        """Whether there is a persistent session."""
         return any(not queue.is_exclusive for queue in self.existing())
 
     def _qos_0_mailbox(self) -> QueueClient | None:
@@ -83,9 +83,9 @@ class SessionQueues:
         return queue if queue is not None and queue.is_exclusive else None
 
     def limit_qos_0(self) -> None:
-        """The client does not read what it is sent: keep only its newest messages of QoS 0.
+        """The client does not read its messages: keep only the newest ones of QoS 0.
 
-        As in RabbitMQ, those in the queues of a session that stays are all kept.
+        As in RabbitMQ, all messages in the queues of a persistent session are kept.
         """
         limit, queue = self._session.services.config.mqtt.mailbox_soft_limit, self._qos_0_mailbox()
         if limit and queue is not None:
@@ -113,7 +113,7 @@ class SessionQueues:
             await answer
 
     async def resume(self) -> None:
-        """Continue a session that has stayed: its subscriptions, and deliveries."""
+        """Continue a persistent session: its subscriptions and its deliveries."""
         session = self._session
         if session.exactly_once is not None:
             await session.exactly_once.resume()
@@ -307,7 +307,7 @@ class SessionQueues:
 
 
 def session_queue_arguments(expiry_s: int, qos: int, settings: MqttSettings) -> Table:
-    """The arguments of a queue of a session that stays for this many seconds."""
+    """The arguments of a queue of a session that persists for this many seconds."""
     arguments: Table = {}
     if expiry_s and expiry_s != PERMANENT_S:
         arguments["x-expires"] = ("l", expiry_s * 1000)

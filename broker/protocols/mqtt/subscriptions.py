@@ -1,4 +1,4 @@
-"""The subscriptions of one session: what its filters ask for, by their binding keys (pure).
+"""The subscriptions of one session: the options of its filters, by their binding keys (pure).
 
 A queue gets one copy of a message, however many filters match. Which of them do is found when the
 message is delivered, and only in a session of MQTT 5.0 that has subscription identifiers, or wants
@@ -23,7 +23,7 @@ RETAIN_HANDLING: Final = 0x30
 SEND_IF_NEW: Final = 0x10
 DO_NOT_SEND: Final = 0x20
 OPTIONS: Final = NO_LOCAL | RETAIN_AS_PUBLISHED
-"""The options that have to be known later."""
+"""The options that are stored with the subscription."""
 
 KEYS_KEPT: Final = 1024
 
@@ -37,7 +37,7 @@ class Subscription(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What the matching filters ask for. identifiers: as properties of PUBLISH."""
+    """The options of the matching filters together. identifiers: as properties of PUBLISH."""
 
     keeps_retain: bool
     identifiers: bytes
@@ -94,7 +94,7 @@ class Subscriptions:
         return [one for one in found if one.qos == qos]
 
     def wanted(self, routing_key: str, qos: int) -> Wanted:
-        """What the matching filters of a queue ask for."""
+        """The options of the filters of a queue that match a routing key."""
         if not self._options_count:
             return PLAIN
         wanted = self._wanted.get((routing_key, qos))
@@ -114,7 +114,7 @@ class Subscriptions:
 
 
 def wanted_by(matching: list[Subscription]) -> Wanted:
-    """What filters ask for that match the same message."""
+    """The options of filters that match the same message, together."""
     keeps_retain = any(one.options & RETAIN_AS_PUBLISHED != 0 for one in matching)
     start = bytes((SUBSCRIPTION_IDENTIFIER,))
     identifiers = sorted({one.identifier for one in matching if one.identifier})

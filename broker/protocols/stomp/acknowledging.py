@@ -23,10 +23,10 @@ def acknowledge(
 ) -> Steps | None:
     """Settle the deliveries that ACK or NACK names.
 
-    requeues: NACK requeues them unless its header says otherwise.
+    requeues: whether NACK requeues them if it has no header `requeue`.
 
-    Returns a coroutine that does it if there are too many for this turn. Raises StompError, and
-    406 for a delivery that is not open.
+    Returns a coroutine that settles them if there are too many for this turn. Raises StompError,
+    and 406 for a delivery that is not open.
     """
     name = "id" if version == "1.2" else "message-id"
     identifier = headers.get(name)

@@ -2,7 +2,7 @@
 
     socket -> StompInput -> login, Sending, Subscribing, acknowledge -> StompSession -> StompOutput
 
-The connection itself has the client's session and its heart-beats; the rest is that of all
+The connection itself has the client's session and its heart-beats; the rest is common to all
 protocols (protocols/socket_connection.py). The parts refer to it weakly.
 """
 
@@ -52,7 +52,7 @@ class StompConnection(SocketConnection, asyncio.BaseProtocol):
     output: StompOutput
 
     def __init__(self, services: Services, connections: set[ServedConnection]) -> None:
-        """connections: all of the node; contains this one while its socket is open."""
+        """connections: of the whole node; includes this one while its socket is open."""
         super().__init__(services, connections, STOMP)
         self.session: StompSession | None = None
         self.version = "1.0"

@@ -1,7 +1,7 @@
 """Errors that a client of STOMP gets as an ERROR frame, with RabbitMQ's texts. Pure.
 
-Errors of a frame leave the connection open. Faults of an operation (`Fault`) and errors that say so
-end it.
+Errors in a frame leave the connection open, unless they are fatal. A failed operation (`Fault`)
+closes it.
 """
 
 from typing import Final

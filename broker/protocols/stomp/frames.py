@@ -4,7 +4,7 @@ A frame is a command, headers, an empty line, a body, and a NUL byte. The part b
 its head. A body has the size that the header content-length gives, or ends at the first NUL.
 
 The heads of a publisher are mostly equal, byte by byte. So a head that is likely to come again is
-parsed once and kept by its bytes, together with what the protocol found out about it (`Head.use`).
+parsed once and kept by its bytes, together with the result of handling it (`Head.use`).
 
 Limits are checked before a body is kept: a head has at most `HEAD_BYTES_MAX` bytes and
 `HEADERS_MAX` headers, and a frame at most `FrameScanner.frame_bytes_max` bytes.
@@ -41,8 +41,7 @@ class Head:
     """The part of a frame before its body.
 
     headers: the values by name; the first one counts if a name is repeated. body_bytes: -1 if the
-    body ends at the first NUL. use: the result of the protocol's parsing, for a head that it
-    expects again.
+    body ends at the first NUL. use: set by the protocol for a head that is likely to come again.
     """
 
     __slots__ = ("body_bytes", "command", "headers", "use")

@@ -1,11 +1,11 @@
 """Handles the frames of a connection in order, in turns.
 
 All frames of a read are handled in one turn (broker/runtime/turns.py), as long as there is work
-left. Messages of SEND gather as a run (sending.py), which is published before any other frame is
-handled. A frame that waits for an answer, such as a permission of a backend, holds up what comes
-after it. Meanwhile, and while an alarm blocks the publisher, the socket is not read.
+left. Messages of SEND are gathered in a run (sending.py), which is published before any other frame
+is handled. A frame that waits for an answer, such as a permission check of a backend, holds up the
+frames after it. Meanwhile, and while an alarm blocks the publisher, the socket is not read.
 
-Frames of a transaction are kept, and are handled at COMMIT as if they had come then.
+Frames of a transaction are kept, and are handled at COMMIT as if they had arrived then.
 """
 
 import logging
@@ -145,7 +145,7 @@ class StompInput(HeldInput):
         sending.add(use, body)
 
     def _publish(self) -> bool:
-        """Publish the run; returns False if that, or what comes after it, has to wait."""
+        """Publish the run; returns False if it, or the frames after it, have to wait."""
         sending = self._sending
         if sending is None or not sending.is_any:
             return True
@@ -311,7 +311,7 @@ class StompInput(HeldInput):
     # The first SEND with a head
 
     def _begin_send(self, session: StompSession, head: Head, body: bytes) -> None:
-        """Find out where a message goes, and send it. Raises StompError and Fault."""
+        """Resolve the target of a message, and send it. Raises StompError and Fault."""
         headers = head.headers
         if "message-id" in headers:
             raise StompError("Invalid header", "'message-id' is not allowed on 'SEND'.\n")

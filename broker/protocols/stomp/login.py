@@ -33,7 +33,7 @@ logger = logging.getLogger("leveret.connection")
 
 
 async def log_in(client: StompClient, headers: dict[str, str], is_told: bool = True) -> None:
-    """Open the connection. is_told: CONNECTED is sent. Raises StompError."""
+    """Open the connection. is_told: whether CONNECTED is sent. Raises StompError."""
     try:
         client.check_node_limits()
     except Fault:

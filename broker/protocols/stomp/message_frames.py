@@ -1,7 +1,7 @@
 """MESSAGE frames: a message as a subscription gets it. Compiled.
 
-Most messages of a subscription have the same address and the same properties as the one before, so
-the lines that stand for these are kept, and only the tag, the size and the body are new.
+Most messages of a subscription have the same address and the same properties as the previous one,
+so the lines for these are kept, and only the tag, the size and the body are new.
 """
 
 from typing import Final

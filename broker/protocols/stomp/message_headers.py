@@ -1,8 +1,8 @@
 """Headers of SEND as properties of AMQP 0-9-1, and properties as headers of MESSAGE. Pure.
 
-Headers with a meaning become properties, and all others become string headers of the message. On
-the way back numbers and strings among the headers of a message are shown; tables, arrays and
-truth values have no text in STOMP.
+Headers that STOMP defines become properties, and all others become string headers of the message.
+In MESSAGE, headers that are numbers and strings are shown; tables, arrays and booleans have no text
+in STOMP.
 """
 
 from typing import Any, Final

@@ -46,7 +46,7 @@ def queue_properties(
     for name in DURABLE[:1] if is_sent else DURABLE:
         if name in headers:
             durable = truth_of(headers[name])
-    # A queue of /queue that is not durable is of this connection only.
+    # A queue of /queue that is not durable belongs to this connection.
     exclusive = auto_delete = is_queue and not durable
     if not is_queue:
         auto_delete = True
@@ -98,7 +98,7 @@ def _offset(text: str) -> Field:
 def durable_queue_name(routing_key: str, identifier: str) -> str:
     """The name of the queue of a durable subscription: RabbitMQ's, so that its queues stay in use.
 
-    It is made of the MD5 of both texts as a term in Erlang's external format.
+    It contains the MD5 of both texts as a term in Erlang's external format.
     """
     term = bytes([_OF_TERM]) + _TUPLE_OF_TWO + _characters(routing_key) + _characters(identifier)
     return encode_name(SUBSCRIPTION_QUEUE, md5(term, usedforsecurity=False).digest())

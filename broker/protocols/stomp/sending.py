@@ -1,9 +1,9 @@
 """SEND: messages of one connection, published in runs. Compiled.
 
-Messages that come one behind the other, to one destination and of one kind (`ContentHeader.kind`),
-are a run, which is published in one call. What a head says is found out once: its destination
-becomes a `PublishTarget`, and its headers properties. Both are kept with a head that the scanner
-keeps (frames.py); targets are also found by the text of the destination.
+Consecutive messages to one destination and of one kind (`ContentHeader.kind`) are a run, which is
+published in one call. A head is interpreted once: its destination becomes a `PublishTarget`, and
+its headers become properties. Both are kept with the head if the scanner keeps it (frames.py);
+targets are also found by the text of the destination.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ _KEY: Final = b"\0\0\0"
 this prefix, except that of two empty names, which has nothing after it."""
 MANY_MESSAGES: Final = 64
 MANY_BYTES: Final = 64 * 1024
-"""A publisher that sends this much at a time may outrun the consumers of its queues."""
+"""A publisher that sends this many bytes in a run may outrun the consumers of its queues."""
 
 
 class SendUse:
@@ -63,16 +63,16 @@ class Sending:
 
     @property
     def is_persistent(self) -> bool:
-        """Whether these are persistent."""
+        """Whether the waiting messages are persistent."""
         return publishing_header(self._messages[0]).is_persistent
 
     @property
     def count(self) -> int:
-        """The number of the messages."""
+        """The number of waiting messages."""
         return len(self._messages)
 
     def takes(self, use: SendUse, body_bytes: int) -> bool:
-        """Whether a message belongs to the same run as those that wait."""
+        """Whether a message belongs to the same run as the waiting messages."""
         if not self._messages:
             return True
         kind = use.header.kind
@@ -95,14 +95,17 @@ class Sending:
         turns.work_left -= target.work
 
     def next_number(self) -> int:
-        """The number among the confirmed messages that the next one added will have."""
+        """The confirm number that the next added message will have."""
         session = self._session
         assert session is not None, "the connection is open"
         assert session.confirms is not None, "it confirms"
         return session.confirms.published + len(self._messages) + 1
 
     def publish(self) -> Steps | None:
-        """Publish the run. Returns a coroutine that does it if it has to wait. Raises Fault."""
+        """Publish the run; returns a coroutine that publishes it if that has to wait.
+
+        Raises Fault.
+        """
         session, target = self._session, self._target
         messages, self._messages = self._messages, []
         assert session is not None, "the connection is open"

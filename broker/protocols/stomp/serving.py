@@ -35,7 +35,7 @@ class StompClient(AuthenticatingConnection, InputConnection, Protocol):
         """The client has logged in."""
 
     def begin_heart_beats(self, sent_s: int, expected_s: int) -> None:
-        """Send heart-beats, and expect the client's, in these intervals. 0: none."""
+        """Send heart-beats, and expect the client's, at these intervals. 0: none."""
 
     def drop(self) -> None:
         """Close the socket after all output is sent."""

@@ -47,7 +47,7 @@ class StompConsumer(SessionConsumer):
         self._frames = frames
 
     def room(self) -> int:
-        """The number of messages that it may be given now: 0 if the client does not keep up."""
+        """The number of messages that it takes now: none while the client does not keep up."""
         return 0 if self.client.output.is_congested else super().room()
 
     def deliver(self, entries: list[Entry]) -> None:

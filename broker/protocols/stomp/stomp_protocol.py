@@ -12,7 +12,7 @@ STOMP: Final = "stomp"
 
 
 def stomp_protocol(services: Services, connections: set[ServedConnection]) -> ServedProtocol:
-    """The protocol. connections: all of the node."""
+    """The protocol. connections: those of the whole node."""
     settings = services.config.stomp
     return ServedProtocol(
         STOMP, settings.listeners, settings.tls_listeners, "stomp.listeners",

@@ -1,8 +1,8 @@
-"""The session of a connection of STOMP: what it publishes and consumes.
+"""The session of a STOMP connection, with the receipts of its messages.
 
 A receipt of SEND is a publisher confirm: from the first one on, the session's messages are
-confirmed, and a RECEIPT is sent for each whose client has asked for one. If a queue refuses such a
-message, its client gets an ERROR frame with the header receipt-id in place of the RECEIPT.
+confirmed, and a RECEIPT is sent for each message with a header `receipt`. If a queue refuses such a
+message, the client gets an ERROR frame with the header receipt-id in place of the RECEIPT.
 """
 
 from librt.strings import BytesWriter
@@ -22,7 +22,7 @@ from leveret.storage.messages.message import Message
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StompOutput(SocketOutput):
-    """The output of a connection. session: the session, whose receipts it sends; None before login.
+    """The output of a connection. session: sends its receipts here; None before the login.
 
     frame_end: the bytes after the body of a frame.
     """
@@ -35,7 +35,7 @@ class StompOutput(SocketOutput):
         self.session: StompSession | None = None
 
     def flush(self) -> None:
-        """Write the receipts that are due, and what was gathered."""
+        """Write the receipts that are due, and the gathered frames."""
         session = self.session
         if session is not None and session.has_confirms_due:
             session.send_receipts()
@@ -59,9 +59,9 @@ class StompOutput(SocketOutput):
 class StompSession(Session):
     """The session of one client.
 
-    name_for_client: the name that the client sees, which is a part of message-ids. receipts: the
-    waiting ones, by the number of their message. reply_frames: the frames for the consumer of
-    direct replies.
+    name_for_client: the name that the client sees, which is part of message-ids. receipts: those
+    that are still to be sent, by the number of their message. reply_frames: write the frames for
+    the consumer of direct replies.
     """
 
     __slots__ = ("_all_sent", "name_for_client", "output", "receipts", "reply_frames")
@@ -78,7 +78,7 @@ class StompSession(Session):
 
     @property
     def tells_cancels(self) -> bool:
-        """Whether the client is notified when a subscription ends that it has not cancelled."""
+        """Whether the client is notified if a subscription ends without an UNSUBSCRIBE."""
         return True
 
     def send_returned(self, messages: list[Message], code: int, text: str) -> None:
@@ -113,7 +113,7 @@ class StompSession(Session):
             self.output.send_error(refused)
 
     def all_receipts_sent(self) -> Answer[None]:
-        """An answer that is given when no receipt waits. There is one at a time."""
+        """Answers when all receipts are sent. Only one caller may wait at a time."""
         if not self.receipts:
             return given(None)
         self._all_sent = Answer()

@@ -1,7 +1,7 @@
 """SUBSCRIBE and UNSUBSCRIBE of one session, and the queues of its reply-to.
 
-A subscription to /queue declares the queue, once in a connection. One to /topic or /exchange
-declares a queue of its own and binds it; if it cannot consume, that queue is deleted again.
+A subscription to /queue declares the queue, once per connection. A subscription to /topic or
+/exchange declares a queue of its own and binds it; if it cannot consume, that queue is deleted.
 """
 
 from functools import partial
@@ -90,7 +90,7 @@ class Subscribing:
         """The names of the queues of subscriptions to /topic, by their consumer tags."""
 
     async def subscribe(self, session: StompSession, headers: dict[str, str]) -> Answer[None]:
-        """SUBSCRIBE. The answer is given when everything that was declared is on disk."""
+        """Handle SUBSCRIBE. The answer is given when all its declarations are on disk."""
         wanted = Subscription(headers, "SUBSCRIBE")
         text = headers.get("destination")
         if text is None:
@@ -205,7 +205,7 @@ class Subscribing:
             session.reply_frames = frames
 
     async def unsubscribe(self, session: StompSession, headers: dict[str, str]) -> None:
-        """UNSUBSCRIBE: also deletes the queue of a durable subscription to /topic."""
+        """Handle UNSUBSCRIBE, which also deletes the queue of a durable subscription to /topic."""
         wanted = Subscription(headers, "UNSUBSCRIBE")
         is_reply = wanted.tag == session.reply_consumer_tag
         if wanted.tag not in session.consumers and not is_reply:

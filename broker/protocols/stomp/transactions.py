@@ -1,6 +1,6 @@
 """Transactions of STOMP: the frames of each are kept until COMMIT. Pure.
 
-Nothing has an effect before COMMIT. Then the frames are handled in order, without others in
+No frame has an effect before COMMIT. Then the frames are handled in order, without other frames in
 between. A frame that fails is answered with ERROR, and the frames after it are still handled.
 """
 
@@ -32,7 +32,7 @@ class Transactions:
         self._committing: set[Head] = set()
 
     def begin(self, headers: dict[str, str]) -> None:
-        """BEGIN. Raises StompError."""
+        """Begin a transaction. Raises StompError."""
         name = _name(headers, "BEGIN")
         if name not in self._frames and len(self._frames) >= TRANSACTIONS_MAX:
             detail = f"Too many concurrent transactions (limit {TRANSACTIONS_MAX})"
@@ -51,13 +51,13 @@ class Transactions:
         frames.append((Head(head.command, head.headers, head.body_bytes), body))
 
     def commit(self, headers: dict[str, str]) -> list[Frame]:
-        """COMMIT: the frames to be handled. Raises StompError."""
+        """End a transaction; returns its frames, which are to be handled. Raises StompError."""
         frames = self._end(headers, "COMMIT")
         self._committing.update([head for head, _ in frames])
         return frames
 
     def abort(self, headers: dict[str, str]) -> None:
-        """ABORT. Raises StompError."""
+        """Drop the frames of a transaction. Raises StompError."""
         self._end(headers, "ABORT")
 
     def commits(self, head: Head) -> None:

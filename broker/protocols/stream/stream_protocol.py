@@ -9,7 +9,7 @@ from leveret.broker.sessions.served_connection import ServedConnection
 
 
 def stream_protocol(services: Services, connections: set[ServedConnection]) -> ServedProtocol:
-    """The protocol. connections: all of the node."""
+    """The protocol. connections: those of the whole node."""
     settings = services.config.stream
     return ServedProtocol(
         STREAM, settings.listeners, settings.tls_listeners, "stream.listeners",

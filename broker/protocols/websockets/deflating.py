@@ -1,8 +1,8 @@
 """Compressed messages of WebSockets (permessage-deflate, RFC 7692), each on its own. Pure.
 
-Nothing is kept between messages: a client costs no memory for it, and messages of one kind compress
-a little less. A message is inflated as its bytes come. What one read may inflate to is limited,
-because a few bytes can stand for very many.
+No context is kept between messages: a client costs no memory for it, but similar messages compress
+a little less. A message is inflated as its bytes come. The inflated size of one read is limited,
+because a few bytes can inflate to very many.
 """
 
 import zlib

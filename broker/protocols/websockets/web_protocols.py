@@ -29,7 +29,7 @@ _STOMP: Final = ("v12.stomp", "v11.stomp", "v10.stomp")
 
 
 def web_mqtt_protocol(services: Services, connections: set[ServedConnection]) -> ServedProtocol:
-    """MQTT over WebSockets. connections: all of the node."""
+    """MQTT over WebSockets. connections: those of the whole node."""
     settings = services.config.web_mqtt
     protocol = WebProtocol(
         settings,
@@ -42,7 +42,7 @@ def web_mqtt_protocol(services: Services, connections: set[ServedConnection]) ->
 
 
 def web_stomp_protocol(services: Services, connections: set[ServedConnection]) -> ServedProtocol:
-    """STOMP over WebSockets. connections: all of the node."""
+    """STOMP over WebSockets. connections: those of the whole node."""
     settings = services.config.web_stomp
     offer = Offer(
         settings.path, _STOMP, False, settings.uses_http_auth, compresses=settings.compresses
