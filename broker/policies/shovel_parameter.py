@@ -84,7 +84,8 @@ class ShovelDestination:
     """Where messages go: at most one of queue and exchange is given.
 
     exchange, exchange_key: None for the message's own. properties: those that are set, by the names
-    of AMQP (`content_type`). is_predeclared: as of the source.
+    of AMQP (`content_type`). adds_source_headers: messages that may be copies of others get headers
+    that say so; RabbitMQ has none. is_predeclared: as of the source.
     """
 
     uris: tuple[str, ...] = field(repr=False)
@@ -95,6 +96,7 @@ class ShovelDestination:
     properties: Mapping[str, Any] = field(default_factory=dict)
     adds_forward_headers: bool = False
     adds_timestamp_header: bool = False
+    adds_source_headers: bool = False
     declarations: tuple[ShovelDeclaration, ...] = ()
     is_predeclared: bool = False
 
@@ -239,6 +241,7 @@ def _keys(check_uris: Check) -> tuple[ParameterKey, ...]:
         ParameterKey("add-timestamp-header", boolean),
         ParameterKey("dest-add-forward-headers", boolean),
         ParameterKey("dest-add-timestamp-header", boolean),
+        ParameterKey("dest-add-source-headers", boolean),
         ParameterKey("publish-properties", object_with(PROPERTIES)),
         ParameterKey("dest-publish-properties", object_with(PROPERTIES)),
         ParameterKey("threshold", THRESHOLD),
@@ -336,6 +339,7 @@ def _destination(given: Mapping[str, Any]) -> ShovelDestination:
         adds_timestamp_header=_first(
             given, False, "dest-add-timestamp-header", "add-timestamp-header"
         ),
+        adds_source_headers=given.get("dest-add-source-headers", False),
         is_predeclared=given.get("dest-predeclared", False),
     )
 

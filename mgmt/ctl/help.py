@@ -19,8 +19,8 @@ SECTIONS = (
     HELP, "Nodes", "Cluster", "Users", "Access Control",
     "Monitoring, observability and health checks", "Parameters", "Policies", "Virtual hosts",
     "Configuration and Environment", "Definitions", "Feature flags", "Operations", "Queues",
-    "Federation plugin", "MQTT plugin", "Plugin Management", "Schema replication", "Shovel plugin",
-    "Deprecated",
+    "Federation plugin", "Migration", "MQTT plugin", "Plugin Management", "Schema replication",
+    "Shovel plugin", "Deprecated",
 )  # fmt: skip
 GENERAL_OPTIONS = """Common options of most commands.
 

@@ -41,6 +41,9 @@ MODULES = {
         "list_exchanges", "list_queues", "list_unresponsive_queues",
     ),
     "log_lines": ("log_tail", "log_tail_stream"),
+    "migration": (
+        "finish_migration", "migrate", "migration_status", "roll_back_migration",
+    ),
     "mirrors": ("cancel_sync_queue", "rebalance", "sync_queue"),
     "node_commands": (
         "command_line_arguments", "enable_feature_flag", "list_deprecated_features",

@@ -32,12 +32,14 @@ class RabbitMqNode(HttpApi):
 
 
 @contextmanager
-def rabbitmq_node(settings=""):
-    """Run one with a database of its own."""
+def rabbitmq_node(settings="", root=None):
+    """Run one with a database of its own. root: of another system (bench/other_rabbitmq.py)."""
     http_port = free_port()
     settings += f"management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {http_port}\n"
     settings += "collect_statistics_interval = 200\n"
-    with rabbitmq(settings, plugins=PLUGINS, choose_port=lambda preferred: free_port()) as broker:
+    with rabbitmq(
+        settings, plugins=PLUGINS, choose_port=lambda preferred: free_port(), root=root
+    ) as broker:
         yield RabbitMqNode(broker, http_port)
 
 

@@ -3,7 +3,8 @@
 A destination queue is reached through the default exchange. With an exchange, messages keep their
 routing keys unless another is given; without a destination they keep both. Properties are changed
 in the order of RabbitMQ's shovel: those that are set, then the header `x-shovelled` (the newest
-shovel first in its array), then the header with the time. Pure.
+shovel first in its array), then the header with the time. Last come the headers that mark what may
+be a copy of another message, which only Leveret has. Pure.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,6 +18,12 @@ from leveret.broker.policies.shovel_parameter import ShovelDefinition
 
 FORWARD_HEADER: Final = "x-shovelled"
 TIMESTAMP_HEADER: Final = "x-shovelled-timestamp"
+REDELIVERED_HEADER: Final = "x-source-redelivered"
+"""Of a message that the source has delivered before: it may have been moved or consumed already."""
+OFFSET_HEADER: Final = "x-source-offset"
+"""The offset of a message in the stream that it was copied from."""
+_STREAM_OFFSET: Final = "x-stream-offset"
+_STREAM_OFFSET_BYTES: Final = _STREAM_OFFSET.encode()
 IDENTITY: Final = ("shovelled-by", "shovel-type", "shovel-name", "shovel-vhost")
 """The fields that identify a shovel's own entry in the header."""
 DYNAMIC, STATIC = "dynamic", "static"
@@ -60,16 +67,47 @@ def readdress_of(
     shovel has moved it before.
     """
     destination = definition.destination
-    change = None
+    change: Change | None = None
     header = facts if destination.adds_forward_headers else None
     if destination.properties or header is not None or destination.adds_timestamp_header:
         clock = wall_time_s if destination.adds_timestamp_header else None
         change = PropertyChange(destination.properties, header, clock, came_round)
+    if destination.adds_source_headers:
+        change = SourceMarks(change)
     if destination.queue is not None:
         return Readdress("", destination.queue, change, mandatory=True)
     # The default exchange with a key, which static shovels have instead of a queue, is one, too.
     is_queue = destination.exchange == "" and destination.exchange_key is not None
     return Readdress(destination.exchange, destination.exchange_key, change, mandatory=is_queue)
+
+
+Change = Callable[[TransferDelivery], bytes]
+"""Makes the properties with which a delivery is published."""
+
+
+class SourceMarks:
+    """Marks messages that may be copies of others. Those of queues stay as they are until then.
+
+    change: what else is changed.
+    """
+
+    def __init__(self, change: Change | None) -> None:
+        self._change = change
+
+    def __call__(self, delivery: TransferDelivery) -> bytes:
+        """The properties of a message, with its marks."""
+        raw = delivery.properties if self._change is None else self._change(delivery)
+        if not delivery.redelivered and _STREAM_OFFSET_BYTES not in raw:
+            return raw
+        properties = decode_properties(raw)
+        headers: Table = dict(properties.get("headers") or {})
+        offset = headers.pop(_STREAM_OFFSET, None)
+        if offset is not None:
+            headers[OFFSET_HEADER] = offset
+        if delivery.redelivered:
+            headers[REDELIVERED_HEADER] = "t", True
+        properties["headers"] = headers
+        return encode_properties(properties)
 
 
 class PropertyChange:

@@ -16,13 +16,13 @@ def nobody_asks():
     """Messages may come back to their source."""
 
 
-def changed(properties, came_round=nobody_asks, **value):
+def changed(properties, came_round=nobody_asks, redelivered=False, **value):
     definition = parse_shovel(
         "s", ENDS | {key.replace("_", "-"): one for key, one in value.items()}
     )
     facts = facts_of("s", "/", "cluster", ("amqp://one", "amqp://two"), definition)
     change = readdress_of(definition, lambda: facts, lambda: NOW_S, came_round).change
-    delivery = SimpleNamespace(properties=encode_properties(properties))
+    delivery = SimpleNamespace(properties=encode_properties(properties), redelivered=redelivered)
     return decode_properties(change(delivery))
 
 
@@ -127,3 +127,15 @@ def test_the_queue_that_a_static_shovel_names_by_the_default_exchange_has_to_be_
     assert not readdress_of(
         parse_shovel("s", ENDS | given), dict, lambda: NOW_S, lambda: None
     ).mandatory
+
+
+def test_what_may_be_a_copy_is_marked():
+    asked = {"dest_queue": "t", "dest_add_source_headers": True}
+    assert changed({"type": "t"}, **asked) == {"type": "t"}
+    assert changed({"type": "t"}, redelivered=True, **asked) == {
+        "type": "t", "headers": {"x-source-redelivered": ("t", True)},
+    }  # fmt: skip
+    of_stream = {"headers": {"x-stream-offset": ("l", 7), "n": ("I", 1)}}
+    assert changed(of_stream, **asked) == {
+        "headers": {"n": ("I", 1), "x-source-offset": ("l", 7)}
+    }  # fmt: skip

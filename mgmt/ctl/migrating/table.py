@@ -1,0 +1,118 @@
+"""The texts of a migration: its plan, and the table of what is left where."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from leveret.mgmt.ctl.migrating.carrying_over import LISTS
+from leveret.mgmt.ctl.migrating.links import QueueAtBoth
+from leveret.mgmt.ctl.migrating.migration import Look, Plan
+from leveret.mgmt.ctl.migrating.state import MigrationState
+
+COLUMNS: Final = (
+    "vhost", "queue", "type", "at_source", "at_target", "source_consumers", "target_consumers",
+    "link", "moved", "state",
+)  # fmt: skip
+SHOWN_MAX: Final = 50
+TERMINATED: Final = "terminated"
+
+
+def plan_lines(plan: Plan, state: MigrationState) -> Iterator[str]:
+    """What a migration will do, and what it cannot carry over."""
+    yield f"Migration from {plan.source} to {plan.target}"
+    yield ""
+    counts = {LISTS[name]: len(plan.definitions[name]) for name in LISTS}
+    listed = ", ".join(f"{count} {_plural(kind, count)}" for kind, count in counts.items() if count)
+    yield f"It imports {listed or 'nothing'}."
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(plan.kinds.items()))
+    yield f"It links {plan.kinds.total()} queues by shovels" + (f" ({kinds})." if kinds else ".")
+    if plan.kinds.total() > state.links_max:
+        yield (
+            f"At most {state.links_max} links run at a time, those of queues with messages first: "
+            "--links changes that."
+        )
+    if plan.kinds["stream"]:
+        yield (
+            "Streams are copied: offsets of consumers are not valid at the target. A roll-back "
+            "does not copy them back, so move their producers last."
+        )
+    yield (
+        "Messages have their whole time to live again when they move, and limits of lengths hold "
+        "at each broker. Messages that a broken link moves again have the header "
+        "x-source-redelivered; those of streams have x-source-offset."
+    )
+    if plan.changed:
+        yield from _listed(
+            "These objects of the target are changed, or stay different:", plan.changed
+        )
+    left_out = [str(one) for one in plan.left_out]
+    left_out += [f"{count} queues: {reason}" for reason, count in plan.unlinked.items()]
+    if left_out:
+        yield from _listed("Not carried over:", left_out)
+    if plan.held:
+        named = [f"{one.component} '{one.name}' in vhost '{one.vhost}'" for one in plan.held]
+        yield from _listed(
+            "Moved from the source to the target by finish_migration, not before:", named
+        )
+
+
+def _plural(kind: str, count: int) -> str:
+    if count == 1:
+        return kind
+    return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+
+
+def _listed(title: str, lines: list[str]) -> Iterator[str]:
+    yield ""
+    yield title
+    for line in lines[:SHOWN_MAX]:
+        yield f"  {line}"
+    if len(lines) > SHOWN_MAX:
+        yield f"  and {len(lines) - SHOWN_MAX} more"
+
+
+def rows(look: Look, *, is_all: bool) -> list[list[Any]]:
+    """The table; without `is_all` the queues with messages, consumers, or a link that fails."""
+    found = []
+    for queue in look.queues:
+        status = look.shovels.get(queue.place, {})
+        if is_all or _is_of_interest(queue, status):
+            found.append(_row(look, queue, status))
+    if is_all:
+        return found
+    found.sort(key=lambda row: -(row[3] or 0))
+    return found[:SHOWN_MAX]
+
+
+def _is_of_interest(queue: QueueAtBoth, status: dict[str, Any]) -> bool:
+    target = queue.target
+    return bool(
+        queue.source.messages or queue.source.consumers or status.get("state") == TERMINATED
+        or (target is not None and (target.messages or target.consumers))
+    )  # fmt: skip
+
+
+def _row(look: Look, queue: QueueAtBoth, status: dict[str, Any]) -> list[Any]:
+    vhost, name = queue.place
+    source, target = queue.source, queue.target
+    state = queue.obstacle or status.get("state", "")
+    if status.get("reason"):
+        state = f"{state}: {status['reason']}"
+    return [
+        vhost, name, source.kind, source.messages, None if target is None else target.messages,
+        source.consumers, None if target is None else target.consumers,
+        look.links.get(queue.place, ""), status.get("forwarded"), state,
+    ]  # fmt: skip
+
+
+def summary(look: Look, *, is_returning: bool) -> str:
+    """The line below the table."""
+    left = look.left(is_returning=is_returning)
+    place = "target" if is_returning else "source"
+    number = "an unknown number of" if left is None else f"{left:,}"
+    consumers = sum(one.source.consumers for one in look.queues)
+    failed = sum(one.get("state") == TERMINATED for one in look.shovels.values())
+    return (
+        f"{number} messages are left at the {place}; {consumers} consumers and "
+        f"{len(look.connections)} connections of programs at the source; {len(look.links)} links, "
+        f"{failed} of them failing"
+    )

@@ -1,0 +1,250 @@
+"""Commands that move a running broker to this node, or this node to another broker.
+
+`migrate` shows its plan, imports the definitions, links the queues, and follows until the source is
+empty. It may be broken off at any time: the links run on, and `migrate` goes on where it was. The
+password of the other broker is asked for, or read from a file or the environment; it is kept in the
+parameters of the links, as those of shovels are, and nowhere else.
+"""
+
+import getpass
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from leveret.broker.amqp.uri import without_credentials
+from leveret.mgmt.ctl.command import CommandRun, command
+from leveret.mgmt.ctl.errors import DATA_ERROR, USAGE, CtlError, bad_argument, failure
+from leveret.mgmt.ctl.migrating.brokers import MigrationBroker, OtherBroker, checked_uri
+from leveret.mgmt.ctl.migrating.migration import Migration
+from leveret.mgmt.ctl.migrating.state import (
+    BACK,
+    IMPORTING,
+    IN,
+    NONE,
+    MigrationState,
+    OnlyRun,
+    load,
+    only_run,
+)
+from leveret.mgmt.ctl.migrating.table import COLUMNS, plan_lines, rows, summary
+
+MIGRATION: Final = "Migration"
+PASSWORD_VARIABLE: Final = "LEVERET_MIGRATION_PASSWORD"
+PAUSE_SECONDS: Final = 2.0
+PAUSE_FACTOR: Final = 5
+"""A look at very many queues takes long. The pause after it is longer by this factor."""
+LINKS_MAX: Final = 500
+
+
+@command("migrate", "[<uri> --management <url>] [--password-file <file_path>] [--back] "
+         "[--links <number>] [--yes] [--no-wait] [--dry-run]",
+         "Moves definitions, messages and programs from another broker to this node, or with "
+         "--back from this node to it; goes on with a migration that was broken off",
+         MIGRATION, "management=", "password-file=", "back", "links=#", "yes", "wait",
+         counts=(0, 1))  # fmt: skip
+def migrate(ctl: CommandRun) -> None:
+    """Begin a migration after showing its plan, or go on with one, and follow it."""
+    here = _here(ctl)
+    there = load(here)
+    wanted = _wanted(ctl, there)
+    other = _other(ctl, wanted)
+    if there is not None and there.step != IMPORTING:
+        ctl.banner(f"Going on with the migration, which is at the step '{there.step}' ...")
+        if not ctl.options.get("dry_run"):
+            with _carrying_out(here, other, wanted) as migration:
+                migration.resume()
+                _link_and_follow(ctl, migration)
+        return
+    _begin(ctl, here, other, wanted)
+
+
+def _begin(
+    ctl: CommandRun, here: MigrationBroker, other: OtherBroker, wanted: MigrationState
+) -> None:
+    """Show the plan, ask, import, link and follow."""
+    with _carrying_out(here, other, wanted) as migration:
+        plan = migration.plan()
+        for line in plan_lines(plan, wanted):
+            ctl.out(line)
+        if ctl.options.get("dry_run") or not _is_agreed(ctl):
+            return
+        for refused in migration.import_definitions(plan):
+            ctl.out(f"Not imported: {refused}")
+        ctl.out("The definitions are imported.")
+        _link_and_follow(ctl, migration)
+
+
+def _wanted(ctl: CommandRun, there: MigrationState | None) -> MigrationState:
+    """The migration that the arguments ask for, or the one that there is. Raises CtlError."""
+    uri, management = ctl.argument(0), str(ctl.options.get("management") or "")
+    links_max = int(ctl.options.get("links") or LINKS_MAX)
+    if links_max < 1:
+        raise bad_argument("--links must be at least 1")
+    if there is not None:
+        if uri and (uri.rstrip("/"), bool(ctl.options.get("back"))) != (
+            there.uri.rstrip("/"), there.way == BACK,
+        ):  # fmt: skip
+            way = "to" if there.way == BACK else "from"
+            raise failure(
+                f"a migration {way} {without_credentials(there.uri)} is not ended: "
+                "finish_migration or roll_back_migration ends it",
+                DATA_ERROR,
+            )
+        return there
+    if not uri or not management:
+        raise failure(
+            "say where the other broker is: migrate amqp://user@old --management http://old:15672",
+            USAGE,
+        )
+    checked_uri(uri)
+    if not management.startswith(("http://", "https://")):
+        raise bad_argument("--management must be a URL: http://old:15672")
+    if "@" in management:
+        raise bad_argument("the URL of management has no user: that of the URI logs in")
+    return MigrationState(
+        uri, management, way=BACK if ctl.options.get("back") else IN, links_max=links_max
+    )
+
+
+def _here(ctl: CommandRun) -> MigrationBroker:
+    return MigrationBroker(ctl.client, f"this node, {ctl.node}")
+
+
+def _other(ctl: CommandRun, state: MigrationState) -> OtherBroker:
+    password = _password(ctl, state.uri)
+    return OtherBroker(state.uri, state.management, password, ctl.connection.timeout_s)
+
+
+def _password(ctl: CommandRun, uri: str) -> str:
+    """The other broker's password, from the file, the environment or the terminal."""
+    path = ctl.options.get("password_file")
+    if path:
+        try:
+            return Path(str(path)).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise bad_argument(f"--password-file {path} cannot be read: {error}") from None
+    given = os.environ.get(PASSWORD_VARIABLE)
+    if given is not None:
+        return given
+    if not sys.stdin.isatty():
+        raise failure(
+            f"the password of {checked_uri(uri)} is missing: give --password-file, or set "
+            f"{PASSWORD_VARIABLE}",
+            USAGE,
+        )
+    return getpass.getpass(f"Password of {checked_uri(uri)} at {without_credentials(uri)}: ")
+
+
+def _is_agreed(ctl: CommandRun) -> bool:
+    if ctl.options.get("yes"):
+        return True
+    if not sys.stdin.isatty():
+        ctl.out("Nothing is changed: --yes carries the plan out.")
+        return False
+    sys.stdout.write("Carry this out? [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+@contextmanager
+def _carrying_out(
+    here: MigrationBroker, other: OtherBroker, state: MigrationState
+) -> Iterator[Migration]:
+    """Be the only process that does. An error says what to do next."""
+    with only_run(here) as run:
+        migration = Migration(here, other, state, run)
+        try:
+            yield migration
+        except CtlError as error:
+            step = migration.state.step
+            hint = "Nothing is changed"
+            if step != NONE:
+                hint = (
+                    f"The migration is at the step '{step}', and nothing is lost: repeat the "
+                    "command to go on, or roll_back_migration"
+                )
+            raise CtlError(f"{error.text}\n{hint}", error.code) from None
+
+
+def _link_and_follow(ctl: CommandRun, migration: Migration) -> bool:
+    """Keep the links as needed until nothing is left; False if it is not waited for."""
+    was_done = False
+    while True:
+        started = time.monotonic()
+        look = migration.look()
+        migration.adjust(look)
+        is_done = migration.is_done(look)
+        if was_done and is_done:
+            break
+        if not was_done:
+            ctl.rows(rows(look, is_all=False), COLUMNS)
+            ctl.out(summary(look, is_returning=migration.is_returning))
+        if ctl.options.get("wait") is False:
+            return False
+        was_done = is_done
+        taken_s = time.monotonic() - started
+        time.sleep(migration.late_s() if is_done else max(PAUSE_SECONDS, PAUSE_FACTOR * taken_s))
+    if not migration.is_returning:
+        ctl.out("Nothing is left at the source: finish_migration ends the migration.")
+    return True
+
+
+def _running(ctl: CommandRun) -> tuple[MigrationBroker, OtherBroker, MigrationState]:
+    here = _here(ctl)
+    state = load(here)
+    if state is None:
+        raise failure("there is no migration: 'leveretctl migrate' begins one", DATA_ERROR)
+    return here, _other(ctl, state), state
+
+
+@command("migration_status", "[--password-file <file_path>]", "Displays what a migration has left "
+         "where, by queue", MIGRATION, "password-file=")  # fmt: skip
+def migration_status(ctl: CommandRun) -> None:
+    """Show all queues. Nothing is changed."""
+    here, other, state = _running(ctl)
+    ctl.banner(
+        f"Migration at the step '{state.step}', {state.way}, {without_credentials(state.uri)}"
+    )
+    migration = Migration(here, other, state, OnlyRun(here))
+    look = migration.look()
+    ctl.rows(rows(look, is_all=True), COLUMNS)
+    if not ctl.is_quiet:
+        ctl.out(summary(look, is_returning=migration.is_returning))
+
+
+@command("finish_migration", "[--password-file <file_path>] [--force]", "Ends a migration once "
+         "nothing is left at the source: removes the links, and takes over shovels and federation",
+         MIGRATION, "password-file=", "force")  # fmt: skip
+def finish_migration(ctl: CommandRun) -> None:
+    """End the migration."""
+    here, other, state = _running(ctl)
+    ctl.banner("Finishing the migration ...")
+    with _carrying_out(here, other, state) as migration:
+        kept = migration.finish(also_connected=bool(ctl.options.get("force")))
+    for line in kept:
+        ctl.out(f"Not handed over: {line}")
+    ctl.say("The migration is finished: nothing is left at the source")
+
+
+@command("roll_back_migration", "[--password-file <file_path>] [--no-wait]", "Sends all messages "
+         "of a migration back, and ends it", MIGRATION, "password-file=", "wait")  # fmt: skip
+def roll_back_migration(ctl: CommandRun) -> None:
+    """Turn the links round, follow until the target is empty, and end the migration."""
+    here, other, state = _running(ctl)
+    ctl.banner("Rolling the migration back ...")
+    with _carrying_out(here, other, state) as migration:
+        for line in migration.start_roll_back():
+            ctl.out(f"Not handed back: {line}")
+        if not _link_and_follow(ctl, migration):
+            return
+        streams = migration.end_roll_back()
+    for queue in streams:
+        ctl.out(
+            f"Stream '{queue.place[1]}' in vhost '{queue.place[0]}' has messages at the target "
+            "that the source has not"
+        )
+    ctl.say("The migration is rolled back. What was imported stays at the target")
