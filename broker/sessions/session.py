@@ -118,6 +118,11 @@ class Session:
         return False
 
     @property
+    def is_shown_as_channel(self) -> bool:
+        """Whether management shows the session as a channel of its connection."""
+        return True
+
+    @property
     def may_be_mandatory(self) -> bool:
         """Whether the protocol lets the client ask for the return of unroutable messages."""
         return False

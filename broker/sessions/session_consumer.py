@@ -101,6 +101,7 @@ class SessionConsumer(Consumer):
             channel_number=session.number,
             user=text(connection.user.name),
             unacked=self.held,
+            has_channel=session.is_shown_as_channel,
         )
 
     def room(self) -> int:

@@ -114,6 +114,7 @@ def consumer_view(
         "credit": consumer.credit,
         "messages_unacknowledged": consumer.unacked,
         "stalled_since": None if stalled_since_s is None else iso_time(stalled_since_s),
+        "has_channel": consumer.has_channel,
     }
     if consumer.offset is not None:
         view |= {

@@ -72,6 +72,7 @@ def consumer_figures(
         connection=ConnectionFigures(status.name, status.peer_host, status.peer_port),
         channel_name="", channel_number=0, user=status.user,
         offset=subscription.offset, lag=subscription.lag, lag_ms=subscription.lag_ms,
+        has_channel=False,
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Logins by certificate (EXTERNAL) and challenge (RABBIT-CR-DEMO); limits of failed logins."""
 
 import ssl
+from dataclasses import replace
 from functools import partial
 
 import pika
@@ -15,8 +16,10 @@ from leveret.broker.config import (
     TlsListenerOptions,
     TlsSettings,
 )
+from leveret.broker.protocols.amqp10.performatives import Accepted, SaslInit
 from leveret.testing import LOOPBACK, EmbeddedBroker
 from tests.feature.certificate_authority import CertificateAuthority
+from tests.protocol.amqp10_socket import Amqp10Socket
 from tests.protocol.raw_client import RawClient
 
 REFUSED = (pika.exceptions.ProbableAuthenticationError, pika.exceptions.AuthenticationError)
@@ -43,11 +46,19 @@ def config(authority):
     )  # fmt: skip
 
 
-def connect(broker, authority, identity):
+def context_of(authority, identity):
     context = ssl.create_default_context(cafile=authority.certfile)
     if identity is not None:
         context.load_cert_chain(identity.certfile, identity.keyfile)
-    port = broker.call(lambda embedded: embedded.broker.listeners.of("amqp/ssl")[0].port)
+    return context
+
+
+def tls_port(broker):
+    return broker.call(lambda embedded: embedded.broker.listeners.of("amqp/ssl")[0].port)
+
+
+def connect(broker, authority, identity):
+    context, port = context_of(authority, identity), tls_port(broker)
     return pika.BlockingConnection(
         pika.ConnectionParameters(
             LOOPBACK, port, ssl_options=pika.SSLOptions(context, LOOPBACK),
@@ -68,6 +79,23 @@ def test_an_unknown_certificate_or_none_is_not(config, authority):
         for identity in (authority.issue("stranger"), None):
             with pytest.raises(REFUSED):
                 connect(broker, authority, identity)
+
+
+def test_a_certificate_is_a_login_of_amqp_1_0(config, authority):
+    with EmbeddedBroker.in_thread(replace(config, compat="4.x")) as broker:
+        port, external = tls_port(broker), SaslInit("EXTERNAL", b"")
+        tls = context_of(authority, authority.issue("guest"))
+        client = Amqp10Socket(port, LOOPBACK, tls, external)
+        client.publisher("/queue/q")
+        client.publish("x" * 100_000)
+        assert client.outcome() == (0, 0, Accepted())
+        assert broker.call(lambda embedded: [
+            (one.user.name, one.mechanism, one.is_tls) for one in embedded.broker.connections
+        ]) == [("guest", "EXTERNAL", True)]  # fmt: skip
+        client.close()
+        for identity in (authority.issue("stranger"), None):
+            with pytest.raises(PermissionError):
+                Amqp10Socket(port, LOOPBACK, context_of(authority, identity), external)
 
 
 def test_external_is_offered_over_tls_only(config):

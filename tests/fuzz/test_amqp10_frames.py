@@ -138,6 +138,58 @@ def test_a_frame_is_not_gathered_beyond_the_limit():
         reader.take()
 
 
+MESSAGE = encoded(
+    "m" * 20, message_annotations=ANNOTATIONS.value,
+    properties={"to": text(QUEUE), "message-id": Value("ulong", 7)},
+    application_properties=[(text("key"), Value("double", 1.5))],
+)  # fmt: skip
+BROKEN = [
+    *(MESSAGE[:size] for size in range(len(MESSAGE))),
+    *(b"\0\x53\x75" + lie for lie in LYING),
+    *(section + nested(NESTING_MAX + 1) for section in (b"\0\x53\x77", b"\0\x53\x72")),
+    *(b"\0\x53" + bytes((code,)) + LYING[0] for code in range(0x70, 0x79)),
+]
+
+
+async def test_messages_that_are_cut_nested_or_lie_end_at_most_their_link(caplog):
+    caplog.set_level(logging.ERROR)
+    async with Amqp10Node(compat="4.x") as node:
+        client = await node.client()
+        await client.publisher(QUEUE, 1)
+        await client.consumer(QUEUE, 2, credit=1000)
+        for number, broken in enumerate(BROKEN):
+            await client.publisher(QUEUE, 0)
+            client.send(Transfer(0, number, b"t", 0), payload=broken)
+            frames = await client.frames()
+            assert {type(one.performative) for one in frames} <= {Detach, Disposition, Transfer}
+            client.send(Detach(0, True))
+            await client.frames()
+        client.delivery_id = len(BROKEN)
+        await client.publish("fine", 1)
+    assert "has failed" not in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_client_that_leaves_no_room_gets_nothing_and_keeps_nothing(caplog):
+    """Credit without a window, and windows that shrink below what was sent."""
+    async with Amqp10Node(compat="4.x") as node:
+        client = await node.client()
+        await client.publisher(QUEUE, 1)
+        await client.consumer(QUEUE, 2, credit=0)
+        for number in range(20):
+            await client.publish(f"{number}", 1)
+        client.send(Flow(None, 0, 0, 0, 2, 0, 2**32 - 1))
+        assert await client.received() == []
+        client.send(Flow(None, 3, 0, 2**32 - 1, 2, 0, 2**32 - 1))
+        assert bodies(await client.received()) == ["0", "1", "2"]
+        client.send(Flow(2**32 - 4, 1, 0, 0, 2, 0, 5))
+        assert await client.received() == []
+        client.send(Flow(2**32 - 1, 2**32 - 1, 2**32 - 1, 2**32 - 1, 2, 3, 5))
+        assert bodies(await client.received()) == ["3", "4", "5", "6", "7"]
+        client.send(Flow(4, 2, 0, 0, 2, 2**32 - 1, 9))
+        assert len(await client.received()) <= 2
+
+
 async def test_no_bytes_of_a_client_cause_an_error_of_the_broker(caplog):
     caplog.set_level(logging.ERROR)
     async with Amqp10Node() as node:

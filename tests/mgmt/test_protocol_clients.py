@@ -6,11 +6,13 @@ from urllib.parse import quote
 
 import pytest
 
+from leveret.analytics.journey_command import main as journey
 from leveret.broker.protocols.amqp10.performatives import Accepted, Close
 from tests.mgmt.ctl_command import Ctl
 from tests.mgmt.served_node import ServedNode
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_ports
+from tests.protocol.amqp10_peer import text
 from tests.protocol.amqp10_socket import Amqp10Socket
 
 HOST = "127.0.0.1"
@@ -139,6 +141,14 @@ def amqp10(node):
     client.close()
 
 
+def wait_until_settled(node, client):
+    def has_settled():
+        (session,) = node.get(f"{path_of(node, client)}/sessions")
+        return session["outgoing_unsettled_deliveries"] == 0
+
+    node.wait_until(has_settled)
+
+
 def path_of(node, client):
     """The path of a client's connection in the API."""
     return "connections/" + quote(f"{HOST}:{client.port} -> {HOST}:{node.port}", safe="")
@@ -162,6 +172,7 @@ def test_a_connection_of_amqp_1_0_is_shown_with_its_sessions_and_links(node, ctl
     assert session["outgoing_unsettled_deliveries"] == 1
     (consumer,) = node.get("consumers")
     assert (consumer["consumer_tag"], consumer["queue"]["name"]) == ("link 4", "links")
+    assert consumer["has_channel"] is False
 
 
 def test_only_connections_of_amqp_1_0_have_sessions(node):
@@ -179,11 +190,7 @@ def test_messages_of_amqp_1_0_are_counted_by_the_kind_of_their_queue(node, amqp1
     delivery_id, _ = amqp10.receive()
     amqp10.accept(delivery_id)
 
-    def has_settled():
-        (session,) = node.get(f"{path_of(node, amqp10)}/sessions")
-        return session["outgoing_unsettled_deliveries"] == 0
-
-    node.wait_until(has_settled)
+    wait_until_settled(node, amqp10)
     page = node.metrics("/metrics")
     protocol = 'protocol="amqp10"'
     assert f"rabbitmq_global_publishers{{{protocol}}} 1\n" in page
@@ -200,3 +207,36 @@ def test_a_client_of_amqp_1_0_is_told_why_it_is_disconnected(node, amqp10):
     node.delete(path_of(node, amqp10), headers={"X-Reason": "no longer wanted"})
     error = amqp10.expect(Close).performative.error
     assert error[:2] == ("amqp:connection:forced", "no longer wanted")
+
+
+def test_the_journey_of_a_message_over_amqp_1_0(node, ctl, amqp10, capsys):
+    node.put("queues/%2F/traced", {"durable": True})
+    ctl("trace_log_on")
+    amqp10.publisher("/exchanges/amq.direct/nowhere", 0)
+    amqp10.publisher("/queues/traced", 1)
+    amqp10.consumer("/queues/traced", 2)
+    amqp10.publish("lost", 0, properties={"message-id": text("order-8")})
+    amqp10.publish("kept", 1, properties={"message-id": text("order-9")})
+    delivery_id, _ = amqp10.receive()
+    amqp10.accept(delivery_id)
+    wait_until_settled(node, amqp10)
+    ctl("trace_log_off")
+    logs = node.data_dir / "trace"
+    node.wait_until(lambda: {file.suffix for file in logs.rglob("*.*")} == {".gz"})
+
+    def told(message_id):
+        assert journey([str(logs), "--processes", "1", "--message-id", message_id]) == 0
+        return capsys.readouterr().out
+
+    client = f"user guest, connection {HOST}:{amqp10.port} -> {HOST}:{node.port}, channel 1"
+    steps = [
+        f"published to the default exchange with routing key traced, 4 bytes; routed to queue "
+        f"traced ({client})",
+        "queue traced: delivered to consumer link 2",
+        "queue traced: acknowledged",
+        "The end: acknowledged in queue traced.",
+    ]
+    found = told("order-9")
+    places = [found.index(words) for words in steps]
+    assert places == sorted(places)
+    assert "routed to no queue" in told("order-8")

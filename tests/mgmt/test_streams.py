@@ -95,8 +95,8 @@ async def test_consumers_are_listed_beside_those_of_channels(client, get):
         "arguments": {"name": "app"}, "ack_required": False, "active": True,
         "activity_status": "up", "consumer_tag": "stream.subid-3", "consumer_timeout": None,
         "exclusive": False, "prefetch_count": 0, "queue": QUEUE, "credit": 1,
-        "messages_unacknowledged": 0, "stalled_since": None, "offset": 2, "offset_lag": 0,
-        "offset_lag_ms": 0,
+        "messages_unacknowledged": 0, "stalled_since": None, "has_channel": False, "offset": 2,
+        "offset_lag": 0, "offset_lag_ms": 0,
     }  # fmt: skip
     assert second["consumer_tag"] == "stream.subid-4"
     details = (await get("/queues/%2F/s"))["consumer_details"]

@@ -23,19 +23,29 @@ from leveret.broker.protocols.amqp10.performatives import (
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.amqp10_peer import encoded, frame_with, read_frames
 
+GUEST = SaslInit("PLAIN", b"\0guest\0guest")
+
 
 class Amqp10Socket:
-    """A client with an open session on channel 0. unread: frames that no call has returned yet."""
+    """A client with an open session on channel 0. unread: frames that no call has returned yet.
 
-    def __init__(self, port, host="127.0.0.1", **fields):
+    tls: an SSLContext. login: how it logs in. Raises PermissionError if that is refused.
+    """
+
+    def __init__(self, port, host="127.0.0.1", tls=None, login=GUEST, **fields):
         self.socket = socket.create_connection((host, port), PATIENCE_SECONDS)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=host)
         self._bytes = b""
         self.unread = []
         self.delivery_id = 0
         self.socket.sendall(SASL_HEADER)
         self.expect(SaslMechanisms)
-        self.send(SaslInit("PLAIN", b"\0guest\0guest"))
-        self.expect(SaslOutcome)
+        self.send(login)
+        code = self.expect(SaslOutcome).performative.code
+        if code:
+            self.close()
+            raise PermissionError(f"the login is refused: {code}")
         self.socket.sendall(HEADER)
         self.send(Open("test", **fields))
         self.expect(Open)

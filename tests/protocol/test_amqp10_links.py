@@ -253,6 +253,19 @@ async def test_a_message_larger_than_the_client_takes_ends_the_session(node):
     assert bodies(await other.received()) == ["small", "large" * 100, "small"]
 
 
+async def test_of_a_settled_link_only_the_message_that_is_too_large_is_lost(node):
+    client = await queue_with(node, "one", "large" * 100, "two", "more" * 100, "three")
+    await client.consumer("/queues/q", max_message_size=200, snd_settle_mode=SETTLED)
+    *sent, end = await client.frames()
+    transfers = [one for one in sent if one.payload]
+    assert [one.message.data for one in transfers] == [b"one", b"two", b"three"]
+    assert [one.performative.delivery_id for one in transfers] == [0, 1, 2]
+    assert end.performative.error.description.startswith("message size (557 bytes)")
+    other = await node.client()
+    await other.consumer("/queues/q")
+    assert await other.received() == []
+
+
 @pytest.mark.parametrize(
     ("mode", "settled", "told"),
     [
@@ -533,3 +546,14 @@ async def test_links_from_quorum_queues_are_told_whether_they_are_active():
         assert await told(second) == (2, False)
         await first.answers(Detach(1, True))
         assert await told(second) == (2, True)
+
+
+async def test_a_consumer_of_a_quorum_queue_that_settles_too_late_is_detached_since_4_3():
+    async with Amqp10Node(compat="4.x", is_lone=True) as node:
+        await node.declare("q", queue_type="quorum")
+        client = await node.client()
+        await client.consumer("/queues/q")
+        await told(client)
+        client.connection.incoming.sessions[0].outgoing[0].timed_out()
+        (detach,) = [one.performative for one in await client.frames()]
+        assert (detach.handle, detach.error.condition) == (0, "amqp:illegal-state")

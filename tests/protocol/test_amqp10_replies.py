@@ -134,6 +134,52 @@ async def test_a_temporary_queue_is_deleted_with_its_link(node):
     assert node.queues() == []
 
 
+def temporary(**changes):
+    return Target(dynamic=True, capabilities=["temporary-queue"])._replace(**changes)
+
+
+async def with_temporary_target(client):
+    """Attach a link to a queue of its own on handle 0; returns the queue's address."""
+    answer, _ = await client.answers(Attach("l", 0, SENDER, source=Source(), target=temporary()))
+    assert (answer.target.dynamic, answer.target.expiry_policy) == (True, "link-detach")
+    return answer.target.address
+
+
+@pytest.mark.parametrize("last", [Detach(0, True), End(), Attach("m", 0, SENDER, target=Target())])
+async def test_a_dynamic_target_is_a_queue_that_is_deleted_with_its_link(node, last):
+    client = await node.client()
+    address = await with_temporary_target(client)
+    assert [f"/queues/{name}" for name in node.queues()] == [address]
+    assert outcomes(await client.publish("m")) == [Accepted()]
+    await client.consumer(address, 1)
+    assert bodies(await client.received()) == ["m"]
+    await client.answers(Detach(1, True))
+    assert len(node.queues()) == 1
+    await client.answers(last)
+    assert node.queues() == []
+
+
+async def test_a_dynamic_target_is_of_its_connection_only(node):
+    address = await with_temporary_target(await node.client())
+    other = await node.client()
+    _, detach = await other.answers(Attach("l", 0, RECEIVER, source=Source(address)))
+    assert detach.error.condition == "amqp:resource-locked"
+
+
+@pytest.mark.parametrize("changes", [{"capabilities": None}, {"address": "/queues/q"}])
+async def test_dynamic_targets_that_are_not_supported(node, changes):
+    client = await node.client()
+    _, detach = await client.answers(Attach("l", 0, SENDER, target=temporary(**changes)))
+    assert detach.error[:2] == ("amqp:not-implemented", "Dynamic targets not supported")
+
+
+async def test_a_node_as_rabbitmq_4_0_has_no_dynamic_targets():
+    async with Amqp10Node() as node:
+        client = await node.client()
+        (end,) = await client.answers(Attach("l", 0, SENDER, target=temporary()))
+    assert end.error[:2] == ("amqp:not-implemented", "Dynamic targets not supported")
+
+
 @pytest.fixture
 async def embedded():
     async with EmbeddedBroker(Config(compat="4.x")) as embedded:

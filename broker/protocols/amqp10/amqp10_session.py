@@ -85,12 +85,13 @@ class Amqp10Session(Session):
     """One session.
 
     channel: its number in the connection. incoming, outgoing: its links by their handles. pairs:
-    its pairs of links for management, by their names.
+    its pairs of links for management, by their names. temporary_queues: those that are deleted with
+    the link of a publisher, by its handle.
     """
 
     __slots__ = (
         "_outcomes", "channel", "frame_bytes_max", "handle_max", "incoming", "outgoing", "output",
-        "owner", "pairs", "publisher", "settling", "windows",
+        "owner", "pairs", "publisher", "settling", "temporary_queues", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -106,6 +107,7 @@ class Amqp10Session(Session):
         self.incoming: dict[int, IncomingLink] = {}
         self.outgoing: dict[int, OutgoingLink] = {}
         self.pairs: dict[str, ManagementPair] = {}
+        self.temporary_queues: dict[int, str] = {}
         self.output = owner.output
         self.windows = SessionWindows(
             owner.output, channel, begin, is_closed=self.services.alarms.are_in_force
@@ -314,7 +316,7 @@ class Amqp10Session(Session):
 
     def detach_for(self, handle: int, told: Error) -> None:
         """End a link of a publisher, and tell the client why."""
-        self.incoming.pop(handle, None)
+        self.end_incoming(handle)
         logger.error(
             "link error on connection %s, session %d, link %d: %s",
             self.connection.name, self.channel, handle, told.description or told.condition,
@@ -354,9 +356,30 @@ class Amqp10Session(Session):
             await self._cancel(outgoing)
         elif (pair := self._pair_of(handle)) is not None:
             pair.handle = None
-        elif self.incoming.pop(handle, None) is None:
+            self._forget_pairs()
+        elif not self.end_incoming(handle):
             return
         self.send(Detach(handle, detach.closed))
+
+    def end_incoming(self, handle: int) -> bool:
+        """End a link of a publisher, with its temporary queue. Returns whether it was attached."""
+        self._delete_temporary_queue(handle)
+        link = self.incoming.pop(handle, None)
+        if link is not None and link.is_management:
+            self._forget_pairs()
+        return link is not None
+
+    def _forget_pairs(self) -> None:
+        """Forget pairs of links for management of which both have ended."""
+        used = {link.name for link in self.incoming.values() if link.is_management}
+        for name, pair in list(self.pairs.items()):
+            if pair.handle is None and name not in used:
+                del self.pairs[name]
+
+    def _delete_temporary_queue(self, handle: int) -> None:
+        queue = self.vhost.queues.get(self.temporary_queues.pop(handle, ""))
+        if queue is not None and queue.owner_connection is self.connection:
+            self.vhost.delete_queue(queue, self.connection.requester)
 
     async def _cancel(self, link: OutgoingLink) -> None:
         """End a link to the client, and requeue its unsettled deliveries."""
@@ -372,7 +395,7 @@ class Amqp10Session(Session):
 
     async def replace(self, handle: int) -> None:
         """End the link with this handle, because another link gets the handle."""
-        self.incoming.pop(handle, None)
+        self.end_incoming(handle)
         if handle in self.outgoing:
             await self._cancel(self.outgoing[handle])
 
@@ -410,6 +433,11 @@ class Amqp10Session(Session):
     # Management
 
     @property
+    def is_shown_as_channel(self) -> bool:
+        """Management shows sessions and links instead."""
+        return False
+
+    @property
     def counted_as(self) -> str:
         """RabbitMQ's name of the protocol for which metrics count the messages."""
         return AMQP10
@@ -436,6 +464,8 @@ class Amqp10Session(Session):
     def release(self) -> None:
         """Cancel the consumers and requeue unsettled deliveries, because the session ends."""
         super().release()
+        for handle in list(self.temporary_queues):
+            self._delete_temporary_queue(handle)
         self.incoming.clear()
         self.outgoing.clear()
         self.publisher.clear()

@@ -28,9 +28,10 @@ from leveret.broker.protocols.amqp10.conditions import (
     UNAUTHORIZED_ACCESS,
     SessionEnds,
 )
-from leveret.broker.protocols.amqp10.dynamic_sources import (
+from leveret.broker.protocols.amqp10.dynamic_links import (
     attach_replies,
     declare_temporary_queue,
+    declare_temporary_target,
     wants_replies,
 )
 from leveret.broker.protocols.amqp10.incoming_link import IncomingLink
@@ -107,16 +108,12 @@ def _check(request: Attach) -> None:
 async def _attach_incoming(session: Amqp10Session, request: Attach) -> None:
     target = request.target or Target()
     if target.dynamic:
-        raise SessionEnds(NOT_IMPLEMENTED, "Dynamic targets not supported")
-    try:
-        address = read_target(target.address)
-    except AddressError as error:
-        raise SessionEnds(INVALID_FIELD, str(error)) from None
-    if isinstance(address, QueueAddress):
-        await _ensure_queue(session, address, bool(target.durable))
-        address = ExchangeAddress(DEFAULT_EXCHANGE, address.name)
-    if address is not None:
-        await _check_exchange(session, address)
+        await _check_exchange(session, ExchangeAddress(DEFAULT_EXCHANGE, None))
+        name, target = await declare_temporary_target(session, target)
+        session.temporary_queues[request.handle] = name
+        address: ExchangeAddress | None = ExchangeAddress(DEFAULT_EXCHANGE, name)
+    else:
+        address = await _target_of(session, target)
     size_max = min(MESSAGE_BYTES_MAX, session.message_bytes_max)
     mode_error = INVALID_FIELD if session.detaches_links else FRAMING_ERROR
     link = IncomingLink(request, address, size_max, mode_error=mode_error)
@@ -129,6 +126,20 @@ async def _attach_incoming(session: Amqp10Session, request: Attach) -> None:
         )
     )  # fmt: skip
     session.give_credit(link)
+
+
+async def _target_of(session: Amqp10Session, target: Target) -> ExchangeAddress | None:
+    """Where a link sends its messages to; None if each of them says it."""
+    try:
+        address = read_target(target.address)
+    except AddressError as error:
+        raise SessionEnds(INVALID_FIELD, str(error)) from None
+    if isinstance(address, QueueAddress):
+        await _ensure_queue(session, address, bool(target.durable))
+        address = ExchangeAddress(DEFAULT_EXCHANGE, address.name)
+    if address is not None:
+        await _check_exchange(session, address)
+    return address
 
 
 async def _check_exchange(session: Amqp10Session, address: ExchangeAddress) -> None:

@@ -69,6 +69,7 @@ class OutgoingLink(SessionConsumer):
         "_given",
         "_is_active",
         "_is_active_told",
+        "_is_ending",
         "_link_session",
         "_message_bytes_max",
         "_output",
@@ -105,6 +106,7 @@ class OutgoingLink(SessionConsumer):
         self._is_active = not queue.options.single_active_consumer
         is_4_3 = session.services.config.is_as_rabbitmq_4_3
         self._is_active_told = not is_4_3 or queue.kind.name != QUORUM
+        self._is_ending = False
         self._message_bytes_max = request.max_message_size or 0
         self.delivery_count = 0
         self.link_credit = 0
@@ -141,16 +143,15 @@ class OutgoingLink(SessionConsumer):
         now_ms = session.vhost.turns.now_ms
         total_bytes: i64 = 0
         written = 0
-        intercepts = session.intercepts_outgoing
-        bytes_max = self._message_bytes_max
-        too_large: SessionEnds | None = None
-        for entry in entries:
-            message: Message | None = entry.message
-            if intercepts:
-                message = message_to_send(session, queue.name, entry.message)
-            if message is not None and bytes_max and too_large is None:
-                too_large = self._error_of_size(message, entry.redelivered)
-            if message is None or too_large is not None:
+        changed = session.intercepts_outgoing or self._message_bytes_max > 0
+        messages = self._messages_to_send(entries) if changed else None
+        if messages is not None and records is None:
+            # The queue has removed what is not sent, and delivery-ids have no gaps.
+            entries = [one for one, sent in zip(entries, messages, strict=True) if sent is not None]
+            messages = [sent for sent in messages if sent is not None]
+        for place, entry in enumerate(entries):
+            message = entry.message if messages is None else messages[place]
+            if message is None:
                 pass
             elif not windows.keeps and deliveries.write(
                 writer, message, entry.redelivered, tag - 1
@@ -167,10 +168,7 @@ class OutgoingLink(SessionConsumer):
         self._take_over(writer, written)
         session.next_delivery_tag = int(tag)
         count = len(entries)
-        self.link_credit -= count
-        if too_large is not None:
-            self.link_credit = 0
-            self._link_session.end_with(too_large)
+        self.link_credit = 0 if self._is_ending else self.link_credit - count
         self.delivery_count = (self.delivery_count + count) % SERIAL
         self._output.gathered(int(total_bytes))
         self.note_delivered(entries, first)
@@ -182,11 +180,31 @@ class OutgoingLink(SessionConsumer):
         if self.is_draining:
             self._look_whether_drained()
 
-    def _error_of_size(self, message: Message, redelivered: bool) -> SessionEnds | None:
-        """The error that ends the session if the message is too large for the client.
+    def _messages_to_send(self, entries: list[Entry]) -> list[Message | None]:
+        """The messages as the client gets them; None for one that is not sent.
 
-        As in RabbitMQ: the messages of the session go back to their queues.
+        A message that is too large for the client ends the session, as in RabbitMQ: unsettled
+        messages go back to their queues. On a settled link only messages that are too large are
+        lost; the others of the run are sent before the end.
         """
+        session = self.session
+        found: list[Message | None] = []
+        for entry in entries:
+            message: Message | None = entry.message
+            if session.intercepts_outgoing:
+                message = message_to_send(session, self.queue.name, entry.message)
+            if message is not None and self._message_bytes_max:
+                error = self._error_of_size(message, entry.redelivered)
+                if error is not None and not self._is_ending:
+                    self._is_ending = True
+                    self._link_session.end_with(error)
+                if error is not None or (self._is_ending and not self.is_settled):
+                    message = None
+            found.append(message)
+        return found
+
+    def _error_of_size(self, message: Message, redelivered: bool) -> SessionEnds | None:
+        """The error that ends the session if the message is too large for the client."""
         size = len(self._deliveries.payload(message, redelivered))
         size_max = self._message_bytes_max
         return size_error(size, size_max) if size > size_max else None

@@ -103,6 +103,11 @@ class MqttSession(Session):
                 consumer.queue.credit(consumer)
 
     @property
+    def is_shown_as_channel(self) -> bool:
+        """Management shows the connection alone."""
+        return False
+
+    @property
     def counted_as(self) -> str:
         """RabbitMQ's name of the protocol for which metrics count the messages."""
         return COUNTED_AS[self.level]

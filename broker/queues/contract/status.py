@@ -126,7 +126,7 @@ class ConsumerFigures(msgspec.Struct, frozen=True, gc=False):
     (amqp/json_form.py). node: the node of its channel, if the queue lives on another one; the other
     figures are then those of its subscription. offset, lag, lag_ms: of a log's consumer, the offset
     of the next message that it gets, the number of messages that it has not been given, and about
-    how old the first of these is.
+    how old the first of these is. has_channel: management shows its session as a channel.
     """
 
     tag: str
@@ -147,6 +147,7 @@ class ConsumerFigures(msgspec.Struct, frozen=True, gc=False):
     offset: int | None = None
     lag: int | None = None
     lag_ms: int | None = None
+    has_channel: bool = True
 
     @property
     def is_active(self) -> bool:

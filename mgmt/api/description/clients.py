@@ -125,7 +125,7 @@ SCHEMAS: dict[str, Schema] = {
             "consumer_tag": TEXT, "consumer_timeout": nullable(COUNT), "exclusive": FLAG,
             "prefetch_count": COUNT, "queue": record({"name": TEXT, "vhost": TEXT}),
             "credit": nullable(COUNT), "messages_unacknowledged": COUNT,
-            "stalled_since": nullable(TIME),
+            "stalled_since": nullable(TIME), "has_channel": FLAG,
         },
         {"offset": COUNT, "offset_lag": COUNT, "offset_lag_ms": COUNT},
     ),

@@ -14,8 +14,7 @@ const COLUMNS = [
   {key: "consumer_tag", title: "Consumer tag"},
   {key: "activity_status", title: "Activity status", wide: true,
     cell: activityOf},
-  {key: "channel_details.name", title: "Channel", cell: ({channel_details: {name}}) =>
-    h("a", {href: to("channels", name)}, name)},
+  {key: "channel_details.name", title: "Channel", cell: channelOf},
   {key: "ack_required", title: "Ack required", cell: (row) => (row.ack_required ? "yes" : "no")},
   {key: "exclusive", title: "Exclusive", cell: (row) => (row.exclusive ? "yes" : "no")},
   numberColumn("prefetch_count", "Prefetch count"),
@@ -49,6 +48,12 @@ export function consumerList({hasQueue = false, hasOffset = false} = {}) {
     return list.refresh();
   };
   return {element: list.element, show};
+}
+
+// Sessions of some protocols are not channels: their connection is shown instead.
+function channelOf({has_channel: hasChannel, channel_details: {name, connection_name: connection}}) {
+  return hasChannel === false ? h("a", {href: to("connections", connection)}, connection)
+    : h("a", {href: to("channels", name)}, name);
 }
 
 function activityOf({activity_status: status, active, ...row}) {

@@ -1,10 +1,11 @@
-"""Links with a dynamic source: for direct replies, and from queues of one connection.
+"""Links with a dynamic source or target: for direct replies, and queues of one connection.
 
-The capabilities of the source select the kind (rabbit_amqp_session.erl, `ensure_source`):
+The capabilities select the kind (rabbit_amqp_session.erl, `ensure_source` and `ensure_target`):
 
     rabbitmq:volatile-queue    direct reply-to (reply_queue.py). The link has to be settled, the
                                source not durable, and to end with the link
-    temporary-queue            an exclusive queue, which is deleted with the link
+    temporary-queue            an exclusive queue, which is deleted with the link; also as a target,
+                               since RabbitMQ 4.1
 """
 
 from typing import Final, cast
@@ -15,7 +16,13 @@ from leveret.broker.protocols.amqp10.addresses import queue_address
 from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Session
 from leveret.broker.protocols.amqp10.conditions import NOT_IMPLEMENTED, SessionEnds
 from leveret.broker.protocols.amqp10.outgoing_link import OutgoingLink
-from leveret.broker.protocols.amqp10.performatives import SENDER, SETTLED, Attach, Source
+from leveret.broker.protocols.amqp10.performatives import (
+    SENDER,
+    SETTLED,
+    Attach,
+    Source,
+    Target,
+)
 from leveret.broker.protocols.amqp10.reply_queue import ReplyQueue
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.names import QUEUE
@@ -68,10 +75,30 @@ async def declare_temporary_queue(session: Amqp10Session, source: Source) -> tup
     """Declare the queue of a link with a dynamic source; returns its name, and the source."""
     if TEMPORARY_QUEUE not in (source.capabilities or ()):
         raise SessionEnds(NOT_IMPLEMENTED, "Dynamic sources not supported")
-    properties = QueueProperties({}, durable=True, exclusive=True, auto_delete=True)
+    name = await _declare_exclusive_queue(session, auto_delete=True)
+    return name, _made(source, name, TEMPORARY_QUEUE)
+
+
+async def declare_temporary_target(session: Amqp10Session, target: Target) -> tuple[str, Target]:
+    """Declare the queue of a link with a dynamic target; returns its name, and the target.
+
+    The session deletes the queue with the link (`Amqp10Session.temporary_queues`).
+    """
+    is_wanted = target.address is None and TEMPORARY_QUEUE in (target.capabilities or ())
+    if not is_wanted or not session.services.config.is_as_rabbitmq_4_3:
+        raise SessionEnds(NOT_IMPLEMENTED, "Dynamic targets not supported")
+    name = await _declare_exclusive_queue(session, auto_delete=False)
+    return name, Target(
+        queue_address(name), 0, _WITH_LINK, 0, dynamic=True,
+        dynamic_node_properties=_NODE_PROPERTIES, capabilities=[TEMPORARY_QUEUE],
+    )  # fmt: skip
+
+
+async def _declare_exclusive_queue(session: Amqp10Session, *, auto_delete: bool) -> str:
+    properties = QueueProperties({}, durable=True, exclusive=True, auto_delete=auto_delete)
     declared = await declaring_queues.declare_queue(session, "", properties)
     await declared.synced
-    return declared.name, _made(source, declared.name, TEMPORARY_QUEUE)
+    return declared.name
 
 
 def _made(source: Source, name: str, capability: str) -> Source:
