@@ -12,7 +12,7 @@ from typing import Protocol
 from mypy_extensions import mypyc_attr
 
 from leveret.broker.amqp.errors import Fault, internal_error
-from leveret.broker.net.reading import Reading
+from leveret.broker.net.reading import BIG_READ_BYTES, Reading
 from leveret.broker.net.socket_input import SocketInput
 from leveret.broker.runtime.pending import PendingOperation, Steps, begin
 from leveret.broker.services.services import Services
@@ -68,6 +68,13 @@ class HeldInput(SocketInput):
             steps, awaited, self._resume, self._services.clock, timeout_ms, _timed_out
         )
 
+    def attempt(self, steps: Steps) -> None:
+        """Run the steps of an operation, as `run`; errors are passed to `operation_failed`."""
+        try:
+            self.run(steps)
+        except Exception as error:
+            self.operation_failed(error)
+
     def _resume(self, operation: PendingOperation) -> None:
         self._turns.watch.run(partial(self._step, operation), self._cause)
 
@@ -109,6 +116,14 @@ class HeldInput(SocketInput):
         """Whether no more input may be handled in this turn."""
         return self._turns.work_left <= 0 or self.is_held or self._reading.is_blocked
 
+    def handle_read(self, size: int) -> None:
+        """Handle bytes that were added, unless earlier ones wait. size: of the read."""
+        if not self._is_paused:
+            self.handle()
+        if size >= BIG_READ_BYTES:
+            others_publish_little = self._turns.others_publish_little(id(self))
+            self._reading.pause_after_large_reads(size, others_publish_little)
+
     def pause(self) -> None:
         """Input is left: the socket is not read until it is handled."""
         if not self._is_paused:
@@ -133,7 +148,7 @@ class HeldInput(SocketInput):
         raise NotImplementedError
 
     def operation_failed(self, error: Exception) -> None:
-        """An operation that has waited has failed."""
+        """An operation has failed, after it has waited or in `attempt`."""
         raise NotImplementedError
 
 

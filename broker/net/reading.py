@@ -25,6 +25,9 @@ from leveret.broker.services.services import Services
 
 BIG_READ_BYTES: Final = 128 * 1024
 """A chunk of this size is probably followed by more."""
+MANY_MESSAGES: Final = 64
+MANY_BYTES: Final = 64 * 1024
+"""A publisher that sends a run of this size may outrun the consumers of its queues."""
 ROUND_READ_BYTES_MAX: Final = 700 * 1024
 """Bytes to read from one socket per round. A smaller share would be fairer, but each pause costs
 two system calls: with a pause after each chunk, a quarter of the time for large messages."""

@@ -20,18 +20,17 @@ MC2. A consumer is subscribed at the leader, waits for the next one, or is told 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import msgspec
 
-from leveret.broker.amqp.errors import Fault, not_found
+from leveret.broker.amqp.errors import Fault
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import (
     Consumer,
-    ExclusiveOwner,
     Got,
     Hold,
     QueueClient,
@@ -48,6 +47,7 @@ from leveret.broker.queues.contract.status import (
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.mirrors.publishing import MirroredPublishing
+from leveret.cluster.remote_queues.clustered_queue import ClusteredQueue
 from leveret.cluster.remote_queues.queue_frames import REMOTE_TAGS
 from leveret.cluster.remote_queues.remote_figures import DOWN, NO_AGES, NOTHING_KNOWN
 from leveret.storage.messages.message import Entry
@@ -105,7 +105,7 @@ class LeaderQuestion:
         self.consumer = consumer
 
 
-class MirroredQueue:
+class MirroredQueue(ClusteredQueue):
     """The `QueueClient` of a queue that may be mirrored. It is never exclusive.
 
     leader: the queue that takes the calls; None while no node leads. is_down: it waits for a node.
@@ -113,54 +113,13 @@ class MirroredQueue:
     """
 
     __slots__ = (
-        "_cancelling",
-        "_consumers",
-        "_has_stale",
-        "_leads_here",
-        "_publishing",
-        "_questions",
-        "arguments",
-        "auto_delete",
-        "bindings",
-        "declared",
-        "demand",
-        "durable",
-        "ended",
-        "is_deleted",
-        "is_down",
-        "is_exclusive",
-        "kind",
-        "leader",
-        "name",
-        "operator_policy",
-        "options",
-        "owner_connection",
-        "placement",
-        "policy",
-        "storage_id",
-        "vhost_name",
+        "_cancelling", "_consumers", "_has_stale", "_leads_here", "_publishing", "_questions",
+        "ended", "is_down", "leader",
     )  # fmt: skip
 
-    is_exchange: ClassVar[bool] = False
-
     def __init__(self, specification: QueueSpecification, publishing: MirroredPublishing) -> None:
-        self.vhost_name = specification.vhost
-        self.kind = specification.kind
-        self.name = specification.name
-        self.durable = specification.durable
-        self.auto_delete = specification.auto_delete
-        self.arguments = specification.arguments
-        self.is_exclusive = False
-        self.owner_connection: ExclusiveOwner | None = None
-        self.declared = specification.options
-        self.options = self.declared
-        self.policy: Any = None
-        self.operator_policy: Any = None
-        self.bindings: dict[Any, Any] = {}
-        self.storage_id = specification.storage_id
-        self.placement = specification.placement
-        self.is_deleted = self.is_down = False
-        self.demand: Demand | None = None
+        super().__init__(specification)
+        self.is_down = False
         self.leader: QueueClient | None = None
         self.ended: Callable[[bool], object] = lambda is_deleted: None
         self._leads_here = self._has_stale = False
@@ -173,17 +132,6 @@ class MirroredQueue:
 
     def __repr__(self) -> str:
         return f"mirrored {resource(QUEUE, self.name, self.vhost_name)}"
-
-    @property
-    def gone(self) -> Exception:
-        """The error for all requests, with RabbitMQ's texts (`rabbit_misc:absent`)."""
-        what = resource(QUEUE, self.name, self.vhost_name)
-        if self.is_deleted:
-            return not_found(f"no {what}")
-        durable = "durable " if self.durable else ""
-        return not_found(
-            f"home node '{self.placement.node}' of {durable}{what} is down or inaccessible"
-        )
 
     # The leader
 

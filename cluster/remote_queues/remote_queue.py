@@ -21,9 +21,8 @@ RQ3. After `close` nothing is sent for the queue. Its number is closed when the 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from leveret.broker.amqp.errors import not_found
 from leveret.broker.amqp.field_table import bytes_of
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.contract.arguments import QueueOptions
@@ -41,6 +40,7 @@ from leveret.broker.queues.contract.status import UP
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.remote_queues import queue_frames as frames
+from leveret.cluster.remote_queues.clustered_queue import ClusteredQueue
 from leveret.cluster.remote_queues.home_node import HomeNode
 from leveret.cluster.remote_queues.message_runs import RunReader, RunWriter
 from leveret.cluster.remote_queues.owed_confirms import OwedConfirms
@@ -51,7 +51,7 @@ from leveret.cluster.remote_queues.remote_hold import RemoteHold
 from leveret.storage.messages.message import Entry
 
 
-class RemoteQueue:
+class RemoteQueue(ClusteredQueue):
     """The `QueueClient` of a queue on another node.
 
     first_tag: the first tag of its deliveries. leader_lost: called with its consumers when the link
@@ -60,39 +60,9 @@ class RemoteQueue:
     """
 
     __slots__ = (
-        "_consumers",
-        "_deletions",
-        "_first_tag",
-        "_leader_lost",
-        "_leads_again",
-        "_node",
-        "_number",
-        "_owed",
-        "_tag_end",
-        "_untold",
-        "arguments",
-        "auto_delete",
-        "bindings",
-        "declared",
-        "demand",
-        "durable",
-        "figures",
-        "is_deleted",
-        "is_exclusive",
-        "kind",
-        "may_redeliver",
-        "name",
-        "operator_policy",
-        "options",
-        "owner_connection",
-        "placement",
-        "policy",
-        "publisher_hold",
-        "storage_id",
-        "vhost_name",
+        "_consumers", "_deletions", "_first_tag", "_leader_lost", "_leads_again", "_node",
+        "_number", "_owed", "_tag_end", "_untold", "figures", "may_redeliver", "publisher_hold",
     )  # fmt: skip
-
-    is_exchange: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -102,26 +72,11 @@ class RemoteQueue:
         leader_lost: Callable[[list[Consumer]], object] | None = None,
         leads_again: Callable[["RemoteQueue"], object] = lambda queue: None,
     ) -> None:
+        super().__init__(specification)
+        self.storage_id = 0
         self._node = node
         self._leads_again = leads_again
         self._leader_lost = leader_lost or _cancel
-        self.vhost_name = specification.vhost
-        self.kind = specification.kind
-        self.name = specification.name
-        self.durable = specification.durable
-        self.auto_delete = specification.auto_delete
-        self.arguments = specification.arguments
-        self.owner_connection = specification.owner
-        self.is_exclusive = specification.is_exclusive
-        self.placement = specification.placement
-        self.declared = specification.options
-        self.options = self.declared
-        self.policy: Any = None
-        self.operator_policy: Any = None
-        self.storage_id = 0
-        self.bindings: dict[Any, Any] = {}
-        self.is_deleted = False
-        self.demand: Demand | None = None
         self.may_redeliver = False
         self.figures = RemoteFigures(self)
         self.publisher_hold = RemoteHold(node, node.untaken)
@@ -153,17 +108,6 @@ class RemoteQueue:
     def is_away(self) -> bool:
         """Whether its figures would not be answered."""
         return self.is_down
-
-    @property
-    def gone(self) -> Exception:
-        """The error with which it answers: RabbitMQ's texts (`rabbit_misc:absent`)."""
-        what = resource(QUEUE, self.name, self.vhost_name)
-        if self.is_deleted:
-            return not_found(f"no {what}")
-        durable = "durable " if self.durable else ""
-        return not_found(
-            f"home node '{self.placement.node}' of {durable}{what} is down or inaccessible"
-        )
 
     # The link
 

@@ -67,8 +67,6 @@ INITIAL_FRAME_BYTES_MAX: Final = 64 * 1024
 """The largest frame of a client that is not logged in: there is room for a token."""
 PERFORMATIVE_WORK: Final = 50
 """The work of a performative of which an object is made (broker/runtime/turns.py)."""
-BIG_READ_BYTES: Final = 128 * 1024
-"""A chunk of this size is probably followed by more."""
 
 logger = logging.getLogger("leveret.connection")
 
@@ -96,7 +94,7 @@ class Incoming(HeldInput):
     """The input of one connection. sessions: the sessions by channel."""
 
     __slots__ = (
-        "_active", "_connection", "_ended", "_excess", "_frame", "_frames", "_has_frame", "_id",
+        "_active", "_connection", "_ended", "_excess", "_frame", "_frames", "_has_frame",
         "_login", "_operating", "sessions",
     )  # fmt: skip
 
@@ -110,8 +108,6 @@ class Incoming(HeldInput):
         self._active: Amqp10Session | None = None
         self._has_frame = False
         self._excess = 0
-        # A reference would keep a closed connection alive.
-        self._id = id(self)
         self._login = Login(connection)
         self.sessions: dict[int, Amqp10Session] = {}
         self._ended: set[int] = set()
@@ -136,12 +132,7 @@ class Incoming(HeldInput):
         if self._connection.state is GONE:
             return
         self._frames.add(data)
-        if not self._is_paused:
-            self.handle()
-        if len(data) >= BIG_READ_BYTES:
-            self._reading.pause_after_large_reads(
-                len(data), self._turns.others_publish_little(self._id)
-            )
+        self.handle_read(len(data))
 
     def handle(self) -> None:
         """Handle the frames that have come. If some have to wait, the socket is not read."""

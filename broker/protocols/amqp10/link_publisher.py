@@ -12,6 +12,7 @@ from mypy_extensions import i64
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.properties import NEEDS_CARE, PERSISTENT
 from leveret.broker.amqp10.values import Amqp10Error
+from leveret.broker.net.reading import MANY_BYTES, MANY_MESSAGES
 from leveret.broker.protocols.amqp10.addresses import AddressError, ExchangeAddress, read_to
 from leveret.broker.protocols.amqp10.conditions import (
     DECODE_ERROR,
@@ -36,9 +37,6 @@ from leveret.storage.messages.message import Message
 
 MESSAGE_WORK: Final = 4
 """The work of reading a message, in the units of broker/runtime/turns.py."""
-MANY_MESSAGES: Final = 64
-MANY_BYTES: Final = 64 * 1024
-"""A publisher that sends this much at a time may outrun the consumers of its queues."""
 _NO_KIND: Final = -1
 
 

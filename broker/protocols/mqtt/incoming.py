@@ -31,8 +31,6 @@ PUBREC: Final = codes.PUBREC << 4
 PUBREL: Final = codes.PUBREL << 4 | 2
 PUBCOMP: Final = codes.PUBCOMP << 4
 EXACTLY_ONCE_PACKETS: Final = frozenset((PUBREC, PUBREL, PUBCOMP))
-BIG_READ_BYTES: Final = 128 * 1024
-"""A chunk of this size is probably followed by more."""
 
 logger = logging.getLogger("leveret.connection")
 
@@ -82,15 +80,13 @@ class MqttInput(HeldInput):
     """
 
     __slots__ = (
-        "_acked", "_acked_queue", "_connection", "_has_packet", "_id", "_level",
+        "_acked", "_acked_queue", "_connection", "_has_packet", "_level",
         "last_read_ms", "packets", "publisher",
     )  # fmt: skip
 
     def __init__(self, connection: IncomingConnection, packet_bytes_max: int) -> None:
         super().__init__(connection)
         self._connection = connection
-        # A reference would keep a closed connection alive.
-        self._id = id(self)
         self._level = 0
         self._has_packet = False
         self._acked: list[Entry] | None = None
@@ -125,12 +121,7 @@ class MqttInput(HeldInput):
             self._connection.drop()
             return
         taken.add(data)
-        if not self._is_paused:
-            self.handle()
-        if len(data) >= BIG_READ_BYTES:
-            self._reading.pause_after_large_reads(
-                len(data), self._turns.others_publish_little(self._id)
-            )
+        self.handle_read(len(data))
 
     def handle(self) -> None:
         """Handle the packets that have come. If some have to wait, the socket is not read."""

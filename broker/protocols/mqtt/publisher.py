@@ -21,7 +21,7 @@ from mypy_extensions import i64
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import encode_short_string
 from leveret.broker.amqp.properties import NEEDS_CARE
-from leveret.broker.net.reading import Reading
+from leveret.broker.net.reading import MANY_BYTES, MANY_MESSAGES, Reading
 from leveret.broker.protocols.mqtt import codes
 from leveret.broker.protocols.mqtt.messages import QOS_0, QOS_1, make_header_of
 from leveret.broker.protocols.mqtt.mqtt_session import MqttSession
@@ -44,9 +44,6 @@ from leveret.broker.sessions.targets import RUN_WORK, PublishTarget
 from leveret.storage.messages.message import Address, Message
 from leveret.storage.retained.retained_file import RetainedFileError
 
-MANY_MESSAGES: Final = 64
-MANY_BYTES: Final = 64 * 1024
-"""A publisher that sends this many bytes in a run may outrun the consumers of its queues."""
 PROPERTIES_KEPT: Final = 64
 UNLIMITED: Final = 1 << 62
 WAITING: Final = -1

@@ -164,7 +164,7 @@ class StompInput(HeldInput):
             self._fail(of_fault(fault))
             return False
         if steps is not None:
-            self._run(self._finish(steps))
+            self.attempt(self._finish(steps))
             return not self.is_held and connection.state is not GONE
         target = sending.outruns()
         if target is not None:
@@ -186,14 +186,14 @@ class StompInput(HeldInput):
         command, session = head.command, connection.session
         if command in CONNECTS:
             if connection.state is HANDSHAKE:
-                self._run(self._log_in(head))
+                self.attempt(self._log_in(head))
             else:
                 logger.error("closing connection %s: a second %s", connection.name, command)
                 connection.drop()
         elif session is None:
             if self._settings.implicit_connect and connection.state is HANDSHAKE:
                 self._waiting.appendleft((head, body))
-                self._run(self._log_in_without_connect())
+                self.attempt(self._log_in_without_connect())
             else:
                 detail = "You must log in using CONNECT first"
                 connection.fail(StompError("Illegal command", detail))
@@ -232,10 +232,10 @@ class StompInput(HeldInput):
                     self._settings.default_nack_requeue,
                 )  # fmt: skip
                 if steps is not None:
-                    self._run(self._respond(head, steps))
+                    self.attempt(self._respond(head, steps))
                     return
             else:
-                self._run(self._respond(head, self._serve_rarely(session, command, headers)))
+                self.attempt(self._respond(head, self._serve_rarely(session, command, headers)))
                 return
         except StompError as error:
             self._fail(error)
@@ -328,7 +328,7 @@ class StompInput(HeldInput):
             self._keep(head, use)
             self._send_with_receipt(session, use, head, body)
             return
-        self._run(self._respond(head, self._prepare(session, text, head, body)))
+        self.attempt(self._respond(head, self._prepare(session, text, head, body)))
 
     async def _prepare(self, session: StompSession, text: str, head: Head, body: bytes) -> None:
         """Declare the queues that a SEND needs, then handle it again."""
@@ -395,13 +395,6 @@ class StompInput(HeldInput):
 
     def _fail(self, error: StompError) -> None:
         self._connection.fail(error)
-
-    def _run(self, steps: Steps) -> None:
-        """Run the steps of a frame; input waits until they have ended."""
-        try:
-            self.run(steps)
-        except Exception as error:
-            self.operation_failed(error)
 
     def operation_failed(self, error: Exception) -> None:
         """The operation of a frame has failed."""

@@ -11,6 +11,7 @@ from typing import Final
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import encode_short_string
 from leveret.broker.amqp.properties import NEEDS_CARE
+from leveret.broker.net.reading import MANY_BYTES
 from leveret.broker.protocols.stomp.stomp_session import StompSession
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.runtime.pending import Steps
@@ -22,9 +23,6 @@ from leveret.storage.messages.message import Address, Message
 _KEY: Final = b"\0\0\0"
 """The prefix of a destination in the key of its target. No key of an exchange and a routing key has
 this prefix, except that of two empty names, which has nothing after it."""
-MANY_MESSAGES: Final = 64
-MANY_BYTES: Final = 64 * 1024
-"""A publisher that sends this many bytes in a run may outrun the consumers of its queues."""
 
 
 class SendUse:

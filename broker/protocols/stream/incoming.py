@@ -31,7 +31,6 @@ from leveret.broker.protocols.stream.serving import (
     note_error,
 )
 from leveret.broker.protocols.stream.subscriptions import Subscriptions
-from leveret.broker.runtime.pending import Steps
 from leveret.storage.metadata.metadata import MetadataError
 
 INITIAL_FRAME_BYTES_MAX: Final = 64 * 1024
@@ -123,7 +122,7 @@ class StreamInput(HeldInput):
         if state is RUNNING:
             self._serve(request)
         elif state is HANDSHAKE:
-            self._run(self._log_in(request))
+            self.attempt(self._log_in(request))
         elif request.key == codes.CLOSE | codes.RESPONSE:
             connection.drop()
 
@@ -153,19 +152,19 @@ class StreamInput(HeldInput):
         if key == codes.CREDIT:
             self.subscriptions.credit(*fields)
         elif key == codes.STORE_OFFSET:
-            self._run(self._store_offset(*fields))
+            self.attempt(self._store_offset(*fields))
         elif key == codes.CONSUMER_UPDATE | codes.RESPONSE:
-            self._run(self.subscriptions.answer_update(correlation, *fields))
+            self.attempt(self.subscriptions.answer_update(correlation, *fields))
         elif key == codes.METADATA:
-            self._run(self._send_metadata(correlation, *fields))
+            self.attempt(self._send_metadata(correlation, *fields))
         elif key == codes.CLOSE:
             logger.info("closing connection %s: the client closed it", connection.name)
             connection.send(responses.response(codes.CLOSE, correlation, codes.OK))
             connection.drop()
         elif key == codes.SASL_AUTHENTICATE:
-            self._run(self._login.renew(correlation, *fields))
+            self.attempt(self._login.renew(correlation, *fields))
         elif self._commands.has(key):
-            self._run(self._respond(request))
+            self.attempt(self._respond(request))
         elif key != codes.HEARTBEAT:
             self._fail(codes.UNKNOWN_FRAME, "unknown frame")
 
@@ -203,13 +202,6 @@ class StreamInput(HeldInput):
             tracer.stream_changed(OffsetStored(connection.session, stream, reference, offset))
 
     # Operations that may wait
-
-    def _run(self, steps: Steps) -> None:
-        """Run the steps of a command; input waits until they have ended."""
-        try:
-            self.run(steps)
-        except Exception as error:
-            self.operation_failed(error)
 
     def operation_failed(self, error: Exception) -> None:
         """A command has failed."""

@@ -37,7 +37,7 @@ from leveret.broker.amqp.methods import METHOD_ID_BYTES, UnreadableMethod, decod
 from leveret.broker.amqp.properties import PropertiesError
 from leveret.broker.events.taps import Taps
 from leveret.broker.net.input_steps import InputSteps
-from leveret.broker.net.reading import Reading
+from leveret.broker.net.reading import MANY_BYTES, MANY_MESSAGES, Reading
 from leveret.broker.protocols.amqp091.channel import dispatch
 from leveret.broker.protocols.amqp091.channel.channel import Channel
 from leveret.broker.protocols.amqp091.channel.publish_arguments import target_of
@@ -66,9 +66,6 @@ run, and of any other frame, in the units of broker/runtime/turns.py. A declarat
 microseconds. Each byte of a method counts as one, for tables, which are decoded and encoded again.
 """
 
-MANY_MESSAGES: Final = 64
-MANY_BYTES: Final = 64 * 1024
-"""A publisher that sends this much at a time may outrun the consumers of its queues."""
 
 logger = logging.getLogger("leveret.connection")
 
