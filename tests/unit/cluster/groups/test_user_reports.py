@@ -5,16 +5,16 @@ test_group_log: a file that is kept for one entry is punched; below
 5257, 6447, 3445: commands without messages fill the log              below
 12366: a queue that was declared again leads with its old log
 raft/test_elections: messages_of_a_queue_that_was_deleted_and_declared_again_are_dropped
-12403: messages are lost while nodes flap                             sim/test_quorum, jepsen
+12403: messages are lost while nodes flap                             sim/quorum_scenario, jepsen
 15473: messages stay unacknowledged after an election, and nobody has them
-sim/test_quorum: in the end, each client holds what the queue says that it holds
+sim/quorum_scenario: in the end, each client holds what the queue says that it holds
 2774: a message that cannot be applied leaves no leader               test_unusable_members
 2421, 2420: consumers of a dead node are still counted
 machine/test_clients: what_was_with_a_dead_node_comes_again_with_its_count
 2390: one of two nodes has no leader, and nothing says why
 raft/test_elections: one_of_two_members_is_no_majority_and_names_the_missing_one
 1782, 1883, 3671, 14589: publishes are not confirmed, or doubled, when the leader changes
-test_clients_without_a_leader: publishes_are_sent_again_to_the_next_leader; sim/test_quorum
+test_clients_without_a_leader: publishes_are_sent_again_to_the_next_leader; sim/quorum_scenario
 """
 
 from leveret.storage.group_log.kept_files import kept_numbers
