@@ -1,102 +1,37 @@
 """Backing queues around backing queues: one that changes nothing, and one with a mirror."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from operator import attrgetter
 from typing import Any
 
-from leveret.storage.contract.backing_queue import BackingQueue, Cursor, FirstReady, Purged, Waiter
-from leveret.storage.contract.queue_status import StorageCounts
-from leveret.storage.messages.message import Entry, Message
+from leveret.storage.contract.backing_queue import BackingQueue, Purged
+from leveret.storage.messages.message import Entry
 from leveret.storage.messages.message_run import MessageRun
 
 
 class UnchangedQueue(BackingQueue):
-    """Passes every call on."""
+    """Passes every call on: it gets all members of the interface below."""
 
     def __init__(self, inner: BackingQueue) -> None:
         self.inner = inner
 
-    @property
-    def ready_count(self) -> int:
-        return self.inner.ready_count
 
-    @property
-    def ready_bytes(self) -> int:
-        return self.inner.ready_bytes
+def passed_on(name: str, member: Any) -> property | Callable[..., Any]:
+    """A member of `UnchangedQueue` that is the inner queue's."""
+    if not callable(member):
+        return property(attrgetter(f"inner.{name}"))
 
-    @property
-    def unacked_count(self) -> int:
-        return self.inner.unacked_count
+    @wraps(member)
+    def call(queue: UnchangedQueue, *arguments: Any, **options: Any) -> Any:
+        return getattr(queue.inner, name)(*arguments, **options)
 
-    @property
-    def unacked_bytes(self) -> int:
-        return self.inner.unacked_bytes
+    return call
 
-    @property
-    def has_expiring(self) -> bool:
-        return self.inner.has_expiring
 
-    def next_position_of(self, message: Message) -> int:
-        return self.inner.next_position_of(message)
-
-    def position_of(self, entry: Entry) -> int:
-        return self.inner.position_of(entry)
-
-    def given_positions(self) -> list[tuple[int, int]]:
-        return self.inner.given_positions()
-
-    def go_on_at(self, position: int) -> None:
-        self.inner.go_on_at(position)
-
-    def set_lazy(self, is_lazy: bool) -> None:
-        self.inner.set_lazy(is_lazy)
-
-    def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
-        return self.inner.publish(run, expires_at_ms)
-
-    def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
-        self.inner.when_safe(waiter, first, holder)
-
-    def peek(self) -> Entry | None:
-        return self.inner.peek()
-
-    def heads(self) -> list[FirstReady]:
-        return self.inner.heads()
-
-    def fetchable(self, count: int) -> int:
-        return self.inner.fetchable(count)
-
-    def unexpired(self, count: int, now_ms: int) -> int:
-        return self.inner.unexpired(count, now_ms)
-
-    def fetch(self, count: int, ack_required: bool) -> list[Entry]:
-        return self.inner.fetch(count, ack_required)
-
-    def drop(self) -> Entry | None:
-        return self.inner.drop()
-
-    def take(self, entries: Sequence[Entry]) -> list[Entry]:
-        return self.inner.take(entries)
-
-    def ack(self, entries: Sequence[Entry]) -> None:
-        self.inner.ack(entries)
-
-    def requeue(self, entries: Sequence[Entry], redelivered: bool = True) -> None:
-        self.inner.requeue(entries, redelivered)
-
-    def purge(self) -> Purged:
-        return self.inner.purge()
-
-    def cursor(self, position: int = 0) -> Cursor:
-        return self.inner.cursor(position)
-
-    def counts(self) -> StorageCounts:
-        return self.inner.counts()
-
-    def status(self) -> dict[str, Any]:
-        return self.inner.status()
-
-    def delete(self) -> Iterator[int]:
-        return self.inner.delete()
+for own_name, own_member in vars(BackingQueue).items():
+    if not own_name.startswith("_"):
+        setattr(UnchangedQueue, own_name, passed_on(own_name, own_member))
 
 
 class MirroredQueue(UnchangedQueue):
