@@ -4,6 +4,8 @@ import os
 import signal
 import time
 
+import pika
+
 from tests.forked_programs import start_program
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
@@ -40,6 +42,16 @@ class Node:
                 return False
             time.sleep(0.01)
         raise AssertionError(f"the node was not ready in time, see {self.log.name}")
+
+    def connect(self):
+        """Return a connection of a client."""
+        return pika.BlockingConnection(pika.URLParameters(self.url))
+
+    def channel(self):
+        """Return a channel with confirms, of a connection of its own."""
+        channel = self.connect().channel()
+        channel.confirm_delivery()
+        return channel
 
     def kill(self):
         """Kill it with `kill -9`."""

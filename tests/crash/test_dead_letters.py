@@ -33,12 +33,8 @@ def node(tmp_path):
     node.kill()
 
 
-def channel_to(node):
-    return pika.BlockingConnection(pika.URLParameters(node.url)).channel()
-
-
 def declare(node):
-    channel = channel_to(node)
+    channel = node.connect().channel()
     channel.queue_declare("source", durable=True, arguments=SOURCE)
     for queue, arguments in TARGETS.items():
         channel.queue_declare(queue, durable=True, arguments=arguments)
@@ -52,7 +48,7 @@ def let_messages_die(node):
     """
     confirmed = set()
     with contextlib.suppress(AMQPError, OSError):
-        channel = channel_to(node)
+        channel = node.connect().channel()
         channel.confirm_delivery()
         for number in range(COUNT):
             expires = pika.BasicProperties(expiration="0" if number % 2 else None)
@@ -76,7 +72,7 @@ def test_what_was_confirmed_is_in_the_source_or_in_every_target(node):
     assert 10 < len(confirmed) < COUNT, "it is killed while messages die"
     node.kill()
     assert node.start()
-    channel = channel_to(node)
+    channel = node.connect().channel()
     left = taken(channel, "source")
     found = {queue: set() for queue in TARGETS}
 

@@ -29,7 +29,7 @@ def connected(node):
     """A connection, as soon as one is let in, and logs in before the handshake is given up."""
     while True:
         try:
-            return pika.BlockingConnection(pika.URLParameters(node.url))
+            return node.connect()
         except pika.exceptions.AMQPError:
             continue
 

@@ -44,10 +44,6 @@ def keeps_reserve_again(node):
     return "the reserve of disk space is kept again" in node.text
 
 
-def connect(node):
-    return pika.BlockingConnection(pika.URLParameters(node.url))
-
-
 def test_publishers_wait_for_room_and_nothing_confirmed_is_lost(disk, tmp_path):
     node = node_on(disk, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
     filling = disk / "filling"
@@ -56,7 +52,7 @@ def test_publishers_wait_for_room_and_nothing_confirmed_is_lost(disk, tmp_path):
     confirmed = []
 
     def publish():
-        channel = connect(node).channel()
+        channel = node.connect().channel()
         channel.queue_declare("full", durable=True)
         channel.confirm_delivery()
         for number in range(60):
@@ -77,7 +73,7 @@ def test_publishers_wait_for_room_and_nothing_confirmed_is_lost(disk, tmp_path):
     assert "the disk has room again" in node.text
     node.kill()
     assert node.start()
-    channel = connect(node).channel()
+    channel = node.connect().channel()
     assert channel.queue_declare("full", passive=True).method.message_count == 60
     node.kill()
 
@@ -87,7 +83,7 @@ def publish_until_blocked(node, queue):
     confirmed = []
 
     def publish():
-        channel = connect(node).channel()
+        channel = node.connect().channel()
         channel.queue_declare(queue, durable=True)
         channel.confirm_delivery()
         # It waits for the confirm of the message during which it is blocked.
@@ -102,7 +98,7 @@ def publish_until_blocked(node, queue):
 
 
 def publish_confirmed(node, queue):
-    channel = connect(node).channel()
+    channel = node.connect().channel()
     channel.queue_declare(queue, durable=True)
     channel.confirm_delivery()
     for _ in range(20):
@@ -112,7 +108,7 @@ def publish_confirmed(node, queue):
 
 def consume_all(node, queue, least):
     """Consume and ack everything, and delete the queue. Returns how many messages there were."""
-    connection = connect(node)
+    connection = node.connect()
     channel = connection.channel()
     count = 0
     while True:
@@ -166,7 +162,7 @@ def test_the_disk_alarm_ends_when_messages_are_consumed(disk):
 
 def declare_until_refused(node, declared):
     """Declare new durable queues until the disk has no room for one, and note their names."""
-    channel = connect(node).channel()
+    channel = node.connect().channel()
     for number in range(10_000):
         channel.queue_declare(f"new {number}", durable=True)
         declared.append(f"new {number}")
@@ -178,7 +174,7 @@ def test_declarations_on_a_full_disk_are_refused_and_deletions_are_not(disk, is_
     assert node.start()
     wait_until(lambda: has_reserve(disk))
     declared = ["early"]
-    connect(node).channel().queue_declare("early", durable=True)
+    node.connect().channel().queue_declare("early", durable=True)
     fill(disk)
     # The node's own files may take this before the first declaration.
     os.truncate(disk / "filling", (disk / "filling").stat().st_size - 3 * MEGABYTE)
@@ -189,7 +185,7 @@ def test_declarations_on_a_full_disk_are_refused_and_deletions_are_not(disk, is_
     if is_killed:
         node.kill()
         assert node.start(), node.text
-    connection = connect(node)
+    connection = node.connect()
     channel = connection.channel()
     for queue in declared:
         channel.queue_delete(queue)
@@ -208,7 +204,7 @@ def test_very_many_queues_are_deleted_without_any_room(disk):
     node = node_on(disk, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
     assert node.start()
     wait_until(lambda: has_reserve(disk))
-    connection = connect(node)
+    connection = node.connect()
     channel = connection.channel()
     for number in range(250):
         channel.queue_declare(str(number), durable=True)
@@ -219,7 +215,7 @@ def test_very_many_queues_are_deleted_without_any_room(disk):
     fill(disk)
     node.kill()
     assert node.start(), node.text
-    connection = connect(node)
+    connection = node.connect()
     channel = connection.channel()
     for number in range(250):
         channel.queue_delete(str(number))
@@ -230,7 +226,7 @@ def test_very_many_queues_are_deleted_without_any_room(disk):
 
 def stream_offsets(node, first, count):
     """The offsets and bodies of messages of the stream `full`."""
-    channel = connect(node).channel()
+    channel = node.connect().channel()
     channel.basic_qos(prefetch_count=1)
     found = []
     start = {"x-stream-offset": first}
@@ -259,7 +255,7 @@ def test_a_stream_goes_on_when_there_is_room_and_nothing_confirmed_is_lost(
     confirmed, blocked = [], threading.Event()
 
     def publish():
-        channel = connect(node).channel()
+        channel = node.connect().channel()
         channel.queue_declare("full", durable=True, arguments={"x-queue-type": "stream"})
         channel.confirm_delivery()
         with contextlib.suppress(pika.exceptions.AMQPError):
@@ -281,7 +277,7 @@ def test_a_stream_goes_on_when_there_is_room_and_nothing_confirmed_is_lost(
     assert stream_offsets(node, 0, count) == [(number, number) for number in range(count)]
     (disk_of_stream / "filling").unlink()
     wait_until(lambda: keeps_reserve_again(node))
-    channel = connect(node).channel()
+    channel = node.connect().channel()
     channel.confirm_delivery()
     for number in range(20):
         channel.basic_publish("", "full", b"%d " % number, PERSISTENT)

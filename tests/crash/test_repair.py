@@ -1,6 +1,5 @@
 """`leveret store check` and `store repair` of a node with a quorum queue and a stream."""
 
-import pika
 import pytest
 
 from tests.crash.killed_node import Node
@@ -15,7 +14,7 @@ def node(tmp_path):
     """A node that was killed when it had confirmed all messages, each before the next one."""
     node = Node(tmp_path / "data")
     assert node.start()
-    with connected(node) as connection:
+    with node.connect() as connection:
         channel = connection.channel()
         channel.confirm_delivery()
         for name in (STREAM, QUORUM):
@@ -25,10 +24,6 @@ def node(tmp_path):
                 channel.basic_publish("", name, b"%s %d." % (name.encode(), number))
     node.kill()
     return node
-
-
-def connected(node):
-    return pika.BlockingConnection(pika.URLParameters(node.url))
 
 
 def store(node, command):
@@ -78,7 +73,7 @@ def test_what_is_left_of_a_damaged_stream_and_queue_is_served(node):
     )
     assert store(node, "check")[0] == 0
     assert node.start()
-    with connected(node) as connection:
+    with node.connect() as connection:
         channel = connection.channel()
         found = in_stream(channel)
         assert found == {n: b"a stream %d." % n for n in range(COUNT) if n != 9}

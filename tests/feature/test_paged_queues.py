@@ -30,7 +30,7 @@ def node(tmp_path_factory):
 
 @pytest.fixture
 def channel(node):
-    connection = pika.BlockingConnection(pika.URLParameters(node.url))
+    connection = node.connect()
     channel = connection.channel()
     channel.confirm_delivery()
     yield channel
@@ -168,7 +168,7 @@ def test_large_bodies_of_a_fanout(channel):
 
 
 def test_a_transaction_is_on_disk_when_it_is_answered(node):
-    connection = pika.BlockingConnection(pika.URLParameters(node.url))
+    connection = node.connect()
     channel = connection.channel()
     for name in ("tx-1", "tx-2"):
         channel.queue_declare(name, durable=True)
@@ -178,7 +178,7 @@ def test_a_transaction_is_on_disk_when_it_is_answered(node):
     channel.tx_commit()
     node.kill()
     node.start()
-    connection = pika.BlockingConnection(pika.URLParameters(node.url))
+    connection = node.connect()
     channel = connection.channel()
     assert numbers(take(channel, "tx-1", 10)) == list(range(0, 20, 2))
     assert numbers(take(channel, "tx-2", 10)) == list(range(1, 20, 2))
@@ -188,7 +188,7 @@ def test_a_transaction_is_on_disk_when_it_is_answered(node):
 
 
 def test_everything_is_there_after_a_restart(node):
-    connection = pika.BlockingConnection(pika.URLParameters(node.url))
+    connection = node.connect()
     channel = connection.channel()
     channel.confirm_delivery()
     channel.queue_declare("kept", durable=True, arguments={"x-message-ttl": 600_000})
@@ -198,7 +198,7 @@ def test_everything_is_there_after_a_restart(node):
         channel.basic_get("kept", auto_ack=True)
     node.kill()
     node.start()
-    connection = pika.BlockingConnection(pika.URLParameters(node.url))
+    connection = node.connect()
     channel = connection.channel()
     left = count(channel, "kept")
     assert 280 <= left <= 300

@@ -24,12 +24,6 @@ def node(tmp_path):
     node.kill()
 
 
-def channel_to(node):
-    channel = pika.BlockingConnection(pika.URLParameters(node.url)).channel()
-    channel.confirm_delivery()
-    return channel
-
-
 def declare(channel, queue, **arguments):
     table = {key.replace("_", "-"): value for key, value in arguments.items()}
     channel.queue_declare(queue, durable=True, arguments={"x-queue-type": "quorum", **table})
@@ -38,7 +32,7 @@ def declare(channel, queue, **arguments):
 def restarted(node):
     node.kill()
     node.start()
-    return channel_to(node)
+    return node.channel()
 
 
 def taken(channel, queue, count):
@@ -51,7 +45,7 @@ def taken(channel, queue, count):
 
 
 def test_counts_and_order_of_returned_messages_survive_a_kill(node):
-    channel = channel_to(node)
+    channel = node.channel()
     for queue, arguments in (("end", {}), ("front", {"x_delivery_limit": 5})):
         declare(channel, queue, **arguments)
         for number in range(4):
@@ -67,7 +61,7 @@ def test_counts_and_order_of_returned_messages_survive_a_kill(node):
 
 
 def test_messages_of_any_delivery_mode_survive_two_kills(node):
-    channel = channel_to(node)
+    channel = node.channel()
     declare(channel, "q")
     transaction = channel.connection.channel()
     transaction.tx_select()

@@ -16,7 +16,7 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2)
 def test_what_may_have_been_delivered_is_marked(tmp_path, end, marks):
     node = Node(tmp_path / "data")
     node.start()
-    channel = pika.BlockingConnection(pika.URLParameters(node.url)).channel()
+    channel = node.connect().channel()
     channel.queue_declare("q", durable=True)
     channel.confirm_delivery()
     for _ in marks:
@@ -24,6 +24,6 @@ def test_what_may_have_been_delivered_is_marked(tmp_path, end, marks):
     channel.basic_get("q")
     end(node)
     node.start()
-    channel = pika.BlockingConnection(pika.URLParameters(node.url)).channel()
+    channel = node.connect().channel()
     assert [channel.basic_get("q")[0].redelivered for _ in marks] == marks
     node.kill()

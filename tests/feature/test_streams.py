@@ -17,12 +17,6 @@ def node(tmp_path):
     node.kill()
 
 
-def channel_to(node):
-    channel = pika.BlockingConnection(pika.URLParameters(node.url)).channel()
-    channel.confirm_delivery()
-    return channel
-
-
 def declare(channel, queue, **arguments):
     table = {key.replace("_", "-"): value for key, value in arguments.items()}
     channel.queue_declare(queue, durable=True, arguments={"x-queue-type": "stream", **table})
@@ -30,7 +24,7 @@ def declare(channel, queue, **arguments):
 
 def read(node, queue, count, start="first"):
     """Read messages to the end; return the offset and the body of each."""
-    connection = pika.BlockingConnection(pika.URLParameters(node.url))
+    connection = node.connect()
     channel = connection.channel()
     channel.basic_qos(prefetch_count=100)
     found = []
@@ -46,19 +40,19 @@ def read(node, queue, count, start="first"):
 
 
 def test_confirmed_messages_survive_kills_at_their_offsets(node):
-    channel = channel_to(node)
+    channel = node.channel()
     declare(channel, "s", x_stream_max_segment_size_bytes=1_000_000)
     bodies = [b"%d " % number + bytes(5000) for number in range(500)]
     for body in bodies[:250]:
         channel.basic_publish("", "s", body, PERSISTENT)
     node.kill()
     node.start()
-    channel = channel_to(node)
+    channel = node.channel()
     for body in bodies[250:]:
         channel.basic_publish("", "s", body, PERSISTENT)
     node.kill()
     node.start()
-    channel = channel_to(node)
+    channel = node.channel()
     assert read(node, "s", 500) == list(enumerate(bodies))
     assert read(node, "s", 50, 450) == list(enumerate(bodies))[450:]
     channel.queue_delete("s")

@@ -9,7 +9,6 @@ from leveret.broker.config import (
     MqttSettings,
     StompSettings,
     WebSocketSettings,
-    load_config,
 )
 from leveret.broker.config.web_socket_settings import WebStompSettings
 from leveret.broker.declarations.values import Permission, PutPermission, PutVhost
@@ -25,6 +24,7 @@ from leveret.broker.services.client_addresses import ClientAddress, own_address
 from tests.protocol.mqtt_peer import MqttNode
 from tests.protocol.stomp_peer import StompNode, frame
 from tests.protocol.web_socket_peer import WebSocketPeer, request
+from tests.rabbitmq_conf import load
 
 ANONYMOUS = {"user": None, "password": None}
 ANY = (Listener("127.0.0.1", 1883),)
@@ -34,12 +34,6 @@ OTHER_VHOST = PutVhost("other"), PutPermission(Permission("other", "guest", ".*"
 @pytest.fixture
 def clock():
     return VirtualClock()
-
-
-def load(tmp_path, text):
-    file = tmp_path / "rabbitmq.conf"
-    file.write_text(text)
-    return load_config(file, {}, {})
 
 
 class TestMqtt:
@@ -185,18 +179,18 @@ class TestWebSockets:
 
     def test_ports_and_addresses_in_place_of_listeners(self, tmp_path):
         config = load(
-            tmp_path,
             "web_mqtt.tcp.port = 1\nweb_mqtt.tcp.ip = ::1\n"
             "web_stomp.ssl.port = 2\nweb_stomp.ssl.ip = 127.0.0.1\n",
+            directory=tmp_path,
         )
         assert config.web_mqtt.listeners == (Listener("::1", 1),)
         assert config.web_stomp.tls_listeners == (Listener("127.0.0.1", 2),)
 
     @pytest.mark.parametrize("name", ["use_http_auth = true", "ws_frame = text"])
     def test_settings_of_stomp_only(self, tmp_path, name):
-        load(tmp_path, f"web_stomp.{name}")
+        load(f"web_stomp.{name}", directory=tmp_path)
         with pytest.raises(ConfigError, match=f"web_mqtt.{name.partition(' ')[0]}"):
-            load(tmp_path, f"web_mqtt.{name}")
+            load(f"web_mqtt.{name}", directory=tmp_path)
 
 
 def test_sections_have_their_defaults():

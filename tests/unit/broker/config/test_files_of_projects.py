@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from leveret.broker.config import ConfigError, load_config
+from leveret.broker.config import ConfigError
+from tests.rabbitmq_conf import load
 
 OF_A_CHART = """
 default_user=hare
@@ -44,18 +45,12 @@ max_connections = infinity
 """
 
 
-def load(folder, text):
-    file = folder / "rabbitmq.conf"
-    file.write_text(text)
-    return load_config(file, {"BROKER_PASSWORD": "p"}, {})
-
-
 def ignored(config):
     return [one.key for one in config.settings_without_effect]
 
 
 def test_the_file_of_a_chart(tmp_path):
-    config = load(tmp_path, OF_A_CHART)
+    config = load(OF_A_CHART, {"BROKER_PASSWORD": "p"}, directory=tmp_path)
     assert (config.default_user, config.default_pass) == ("hare", "p")
     assert config.memory.high_watermark_bytes == 450 * 1024**2
     assert config.tls.options.versions == ("tlsv1.2",)
@@ -63,7 +58,7 @@ def test_the_file_of_a_chart(tmp_path):
 
 
 def test_the_file_of_an_operator(tmp_path):
-    config = load(tmp_path, OF_AN_OPERATOR)
+    config = load(OF_AN_OPERATOR, {"BROKER_PASSWORD": "p"}, directory=tmp_path)
     assert config.disk.free_limit_bytes == 2_000_000_000
     assert ignored(config) == [
         "cluster_formation.k8s.ordinal_start",
@@ -75,7 +70,7 @@ def test_the_file_of_an_operator(tmp_path):
 
 
 def test_the_file_of_an_image(tmp_path):
-    config = load(tmp_path, OF_AN_IMAGE)
+    config = load(OF_AN_IMAGE, {"BROKER_PASSWORD": "p"}, directory=tmp_path)
     assert config.disk.free_limit_bytes == 10**12
     assert config.connection_max is None
     assert not config.mqtt.allow_anonymous
@@ -89,4 +84,4 @@ def test_the_file_of_an_image(tmp_path):
 )  # fmt: skip
 def test_what_rabbitmq_refuses_is_refused(tmp_path: Path, line: str) -> None:
     with pytest.raises(ConfigError, match="rabbitmq.conf line 1: "):
-        load(tmp_path, line)
+        load(line, {"BROKER_PASSWORD": "p"}, directory=tmp_path)

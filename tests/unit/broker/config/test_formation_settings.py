@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from leveret.broker.config import Config, ConfigError, load_config
+from leveret.broker.config import ConfigError
 from leveret.broker.runtime.node_address import NodeAddress, read_node_address
+from tests.rabbitmq_conf import load
 
 EVERY_BACKEND = """
 cluster_formation.classic_config.nodes.1 = a@127.0.0.1:25672
@@ -28,14 +29,8 @@ cluster_formation.k8s.address_type = hostname
 """
 
 
-def load(directory: Path, text: str) -> Config:
-    file = directory / "rabbitmq.conf"
-    file.write_text(text)
-    return load_config(file, {}, {})
-
-
 def test_each_key_is_a_setting(tmp_path: Path) -> None:
-    config = load(tmp_path, EVERY_BACKEND)
+    config = load(EVERY_BACKEND, directory=tmp_path)
     formation = config.cluster_formation
     assert config.settings_without_effect == ()
     assert formation.nodes == (NodeAddress("a@127.0.0.1", 25672), NodeAddress("b@host"))
@@ -51,7 +46,7 @@ def test_each_key_is_a_setting(tmp_path: Path) -> None:
 
 
 def test_tokens_and_passwords_are_not_shown(tmp_path: Path) -> None:
-    config = load(tmp_path, EVERY_BACKEND)
+    config = load(EVERY_BACKEND, directory=tmp_path)
     shown = repr(config) + repr(list(config.shown()))
     assert "a-secret-token" not in shown
     assert "another-secret" not in shown
@@ -68,7 +63,7 @@ def test_tokens_and_passwords_are_not_shown(tmp_path: Path) -> None:
     ],
 )
 def test_backends_have_all_names_that_rabbitmq_gives_them(tmp_path, name, backend):
-    config = load(tmp_path, f"cluster_formation.peer_discovery_backend = {name}\n")
+    config = load(f"cluster_formation.peer_discovery_backend = {name}\n", directory=tmp_path)
     assert config.cluster_formation.backend == backend
 
 
@@ -86,7 +81,7 @@ def test_backends_have_all_names_that_rabbitmq_gives_them(tmp_path, name, backen
 )
 def test_a_mistake_names_the_line(tmp_path, line):
     with pytest.raises(ConfigError, match=r"rabbitmq\.conf line 1: cluster_formation.*: expected"):
-        load(tmp_path, line)
+        load(line, directory=tmp_path)
 
 
 @pytest.mark.parametrize("text", ["a@host", "a@127.0.0.1:25673", "a@[::1]:25673", "a@h.org"])

@@ -14,19 +14,13 @@ from leveret.broker.config import (
     Listener,
     load_config,
 )
+from tests.rabbitmq_conf import load
 
 
 @pytest.fixture(autouse=True)
 def in_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Relative file names refer to a directory of the test."""
     monkeypatch.chdir(tmp_path)
-
-
-def load(text: str, environment: Mapping[str, str] | None = None, **flags: object) -> Config:
-    """Return the configuration of a rabbitmq.conf with this text."""
-    file = Path("rabbitmq.conf")
-    file.write_text(text)
-    return load_config(file, environment or {}, flags)
 
 
 def problems_of(

@@ -1,25 +1,20 @@
 """Sizes, keys and TLS versions in which RabbitMQ's versions differ."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-from leveret.broker.config import ConfigError, IgnoredSetting, load_config
+from leveret.broker.config import ConfigError, IgnoredSetting
 from leveret.broker.config.known_settings import OWN
 from leveret.broker.config.parser import words_of
 from leveret.broker.config.rabbitmq_4_keys import RABBITMQ_4_KEYS, REFUSED_KEYS
 from leveret.broker.config.value_kinds import UNLIMITED
+from tests.rabbitmq_conf import load
 
 
 @pytest.fixture(autouse=True)
 def in_empty_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-
-def load(text, environment=None):
-    Path("rabbitmq.conf").write_text(text, encoding="utf-8")
-    return load_config(Path("rabbitmq.conf"), environment or {}, {})
 
 
 def problem_of(text):

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from leveret.broker.config import Config, ConfigError, Listener, load_config
+from leveret.broker.config import ConfigError, Listener, load_config
+from tests.rabbitmq_conf import load
 
 EXAMPLE = r"""
 ## Networking
@@ -234,15 +235,8 @@ auth_oauth2.signing_keys.id1 = /etc/tls/token.pem
 """
 
 
-def load(directory: Path, text: str) -> Config:
-    """The configuration of a rabbitmq.conf with this text."""
-    file = directory / "rabbitmq.conf"
-    file.write_text(text)
-    return load_config(file, {}, {})
-
-
 def test_a_rabbitmq_conf_with_every_documented_key_starts_us(tmp_path: Path) -> None:
-    config = load(tmp_path, EXAMPLE)
+    config = load(EXAMPLE, directory=tmp_path)
     assert config.tcp.listeners == (
         Listener(None, 5672),
         Listener("127.0.0.1", 5673),
@@ -263,7 +257,7 @@ def test_a_rabbitmq_conf_with_every_documented_key_starts_us(tmp_path: Path) -> 
 
 
 def test_the_files_of_the_docker_image_start_us(tmp_path: Path) -> None:
-    config = load(tmp_path, "loopback_users.guest = false\n\nlog.console = true\n")
+    config = load("loopback_users.guest = false\n\nlog.console = true\n", directory=tmp_path)
     assert config.loopback_users == ()
     assert config.log.console
     assert config.settings_without_effect == ()

@@ -4,17 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from leveret.broker.config import ConfigError, load_config
+from leveret.broker.config import ConfigError
+from tests.rabbitmq_conf import load
 
 
 @pytest.fixture(autouse=True)
 def in_empty_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-
-def load(text, environment=None):
-    Path("rabbitmq.conf").write_text(text, encoding="utf-8")
-    return load_config(Path("rabbitmq.conf"), environment or {}, {})
 
 
 def test_a_value_has_the_values_of_other_keys():
