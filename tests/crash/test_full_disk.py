@@ -52,9 +52,8 @@ def test_publishers_wait_for_room_and_nothing_confirmed_is_lost(disk, tmp_path):
     confirmed = []
 
     def publish():
-        channel = node.connect().channel()
+        channel = node.channel()
         channel.queue_declare("full", durable=True)
-        channel.confirm_delivery()
         for number in range(60):
             channel.basic_publish(
                 "", "full", b"%d " % number + bytes(200_000), pika.BasicProperties(delivery_mode=2)
@@ -83,9 +82,8 @@ def publish_until_blocked(node, queue):
     confirmed = []
 
     def publish():
-        channel = node.connect().channel()
+        channel = node.channel()
         channel.queue_declare(queue, durable=True)
-        channel.confirm_delivery()
         # It waits for the confirm of the message during which it is blocked.
         with contextlib.suppress(pika.exceptions.AMQPError):
             while True:
@@ -98,9 +96,8 @@ def publish_until_blocked(node, queue):
 
 
 def publish_confirmed(node, queue):
-    channel = node.connect().channel()
+    channel = node.channel()
     channel.queue_declare(queue, durable=True)
-    channel.confirm_delivery()
     for _ in range(20):
         channel.basic_publish("", queue, b"x", PERSISTENT)
     assert channel.queue_declare(queue, passive=True).method.message_count == 20
@@ -255,9 +252,8 @@ def test_a_stream_goes_on_when_there_is_room_and_nothing_confirmed_is_lost(
     confirmed, blocked = [], threading.Event()
 
     def publish():
-        channel = node.connect().channel()
+        channel = node.channel()
         channel.queue_declare("full", durable=True, arguments={"x-queue-type": "stream"})
-        channel.confirm_delivery()
         with contextlib.suppress(pika.exceptions.AMQPError):
             while not blocked.is_set():
                 number = len(confirmed)
@@ -277,8 +273,7 @@ def test_a_stream_goes_on_when_there_is_room_and_nothing_confirmed_is_lost(
     assert stream_offsets(node, 0, count) == [(number, number) for number in range(count)]
     (disk_of_stream / "filling").unlink()
     wait_until(lambda: keeps_reserve_again(node))
-    channel = node.connect().channel()
-    channel.confirm_delivery()
+    channel = node.channel()
     for number in range(20):
         channel.basic_publish("", "full", b"%d " % number, PERSISTENT)
     last = stream_offsets(node, count, 20)

@@ -16,9 +16,8 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2)
 def test_what_may_have_been_delivered_is_marked(tmp_path, end, marks):
     node = Node(tmp_path / "data")
     node.start()
-    channel = node.connect().channel()
+    channel = node.channel()
     channel.queue_declare("q", durable=True)
-    channel.confirm_delivery()
     for _ in marks:
         channel.basic_publish("", "q", b"x", PERSISTENT)
     channel.basic_get("q")

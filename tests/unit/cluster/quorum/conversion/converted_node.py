@@ -36,6 +36,19 @@ class Clients:
         self.replaced_by.append(queue)
 
 
+def result_of(steps, take_turn):
+    """The result of a coroutine, while a node has its turns."""
+
+    async def run():
+        task = asyncio.ensure_future(steps)
+        while not task.done():
+            take_turn()
+            await asyncio.sleep(0)
+        return task.result()
+
+    return asyncio.run(run())
+
+
 class Node:
     """A classic queue in a vhost, and a quorum queue that is to succeed it.
 
@@ -86,15 +99,7 @@ class Node:
 
     def run(self, steps):
         """The result of a coroutine, while the node has its turns."""
-
-        async def run():
-            task = asyncio.ensure_future(steps)
-            while not task.done():
-                self.use.settle()
-                await asyncio.sleep(0)
-            return task.result()
-
-        return asyncio.run(run())
+        return result_of(steps, self.use.settle)
 
     def replace(self):
         """The successor has the name from now on."""

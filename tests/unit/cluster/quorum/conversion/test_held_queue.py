@@ -4,9 +4,9 @@ import pytest
 
 from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.declarations.requester import THE_NODE
-from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.conversion.held_queue import HeldQueue
 from tests.unit.broker.queues.fakes import FakeConsumer, FakeVhost, declared, publish, subscribed
+from tests.unit.cluster.mirrors.fakes import asked
 from tests.unit.cluster.remote_queues.fakes import Publisher
 
 
@@ -28,12 +28,6 @@ def successor(vhost):
 @pytest.fixture
 def held(queue):
     return HeldQueue("/", queue, lambda: None)
-
-
-def asked(ask, *arguments):
-    answer = Answer()
-    ask(*arguments, answer)
-    return answer
 
 
 def test_what_is_asked_is_done_in_order_by_the_queue_that_it_is_released_to(held, successor):

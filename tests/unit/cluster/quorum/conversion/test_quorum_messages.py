@@ -1,6 +1,5 @@
 """A quorum queue is copied to a classic queue while clients use it: the copy is equal to it."""
 
-import asyncio
 import random
 
 import pytest
@@ -15,6 +14,7 @@ from leveret.cluster.quorum.conversion.successors import ClassicSuccessor, taken
 from leveret.cluster.rpc.refused import Refused
 from leveret.storage.messages.addresses import Addresses
 from tests.unit.broker.queues.fakes import declared, publish
+from tests.unit.cluster.quorum.conversion.converted_node import result_of
 from tests.unit.cluster.quorum.group_of_one import Use
 
 
@@ -62,18 +62,13 @@ class Node:
         """Those of the messages that the client holds, in order."""
         return sorted(entry.position & POSITION_MASK for entry in self.held)
 
+    def take_turn(self):
+        self.act()
+        self.use.settle()
+
     def run(self, steps):
         """The result of a coroutine, while the node has its turns."""
-
-        async def run():
-            task = asyncio.ensure_future(steps)
-            while not task.done():
-                self.act()
-                self.use.settle()
-                await asyncio.sleep(0)
-            return task.result()
-
-        return asyncio.run(run())
+        return result_of(steps, self.take_turn)
 
     def finish(self):
         """Copy the rest; returns what the successor has: ready bodies, and those that are held."""
