@@ -187,6 +187,38 @@ def test_bindings_are_drawn(browser, node, vhost):
     browser.see_title("Queue drawn")
 
 
+def test_all_ways_of_messages_are_drawn_and_those_that_lead_nowhere_are_named(browser, node, vhost):
+    alternate = {"type": "direct", "arguments": {"alternate-exchange": "unrouted"}}
+    node.put(f"exchanges/{vhost}/in", alternate)
+    node.put(f"exchanges/{vhost}/unrouted", {"type": "fanout"})
+    for name, target in (("orders", "dead"), ("bills", "missing")):
+        arguments = {"x-dead-letter-exchange": target}
+        node.put(f"queues/{vhost}/{name}", {"durable": True, "arguments": arguments})
+        node.post(f"bindings/{vhost}/e/in/q/{name}", {"routing_key": name})
+    node.put(f"exchanges/{vhost}/dead", {"type": "fanout"})
+    node.put(f"queues/{vhost}/poison", {"durable": True})
+    node.post(f"bindings/{vhost}/e/dead/q/poison", {})
+    node.publish(vhost, "orders", "waits")
+    ends = {"src-queue": "poison", "dest-queue": "archive", "dest-uri": "amqp:///%2F"}
+    value = {"src-uri": f"amqp:///{vhost}", **ends}
+    node.put(f"parameters/shovel/{vhost}/away", {"value": value})
+    node.wait_until(lambda: "src_uri" in node.get(f"shovels/vhost/{vhost}/away"), "the shovel runs")
+    browser.follow("Bindings")
+    browser.choose("Virtual host", vhost)
+    browser.see("3 bindings between 8 exchanges and queues, and 4 lines of dead letters")
+    browser.see("The dead-letter exchange missing of queue bills does not exist")
+    browser.see("Exchange unrouted has no binding and no alternate exchange")
+    browser.see("1 message, oldest")
+    browser.see("shovel away")
+    kinds = browser.driver.execute_script(
+        "return [...document.querySelectorAll('.graph .edge')].map((one) => one.classList[1])"
+    )
+    assert sorted(kinds) == [
+        "alternate", "binding", "binding", "binding", "dead-letter", "dead-letter", "shovel"
+    ]  # fmt: skip
+    node.delete("queues/%2F/archive")
+
+
 def test_an_alarm_is_a_banner_on_every_page(browser, node):
     browser.follow("Queues")
     steer(node, "PUT", "node/vm-memory-high-watermark", {"absolute": "1"})

@@ -1,13 +1,14 @@
 // Bindings as a diagram: exchanges on the left, queues on the right, exchanges that are bound to
-// exchanges in between. layout.js computes the positions.
+// exchanges in between. topology.js finds its edges and what to warn of, layout.js the positions.
 
 import {get, path} from "../api.js";
 import {bindingColumns, bindingKey, titleOf} from "../declared.js";
 import {fold, h, panel, render, svg} from "../dom.js";
 import {field, input} from "../forms.js";
-import {clip, plural} from "../format.js";
+import {clip, duration, plural, rate} from "../format.js";
 import {query, route, setQuery, to} from "../router.js";
 import {BOX_WIDTH, layOut} from "./layout.js";
+import {backlog, topology} from "./topology.js";
 import {List} from "../table.js";
 import {chosenVhost, vhostNames} from "../vhost_choice.js";
 
@@ -18,13 +19,18 @@ const MANY = 1000;
 const MANY_PAUSE_MS = 60_000;
 const NAME_MAX = 26;
 const KEY_MAX = 24;
+const WARNINGS_MAX = 20;
 
 route("graph", () => {
   const filter = input("filter", {type: "search", value: query().filter ?? ""});
   const picture = h("div", {class: "graph", role: "region", "aria-label": "Diagram of the bindings",
     tabindex: 0});
   const said = h("p", {class: "quiet", role: "status"});
+  const warnings = h("ul", {class: "warnings", "aria-label": "Warnings"});
+  const drawn = {said, picture, warnings};
+  const speeds = shovelRates();
   let found = [];
+  let view;
   let vhost = chosenVhost();
   const list = new List({id: "list", caption: "Bindings", load: async () => [...found],
     key: bindingKey, columns: bindingColumns(), empty: "No bindings."});
@@ -34,17 +40,21 @@ route("graph", () => {
       render(said, "You have no access to a virtual host.");
       return;
     }
-    found = (await get(path("bindings", vhost))).filter((one) => one.source);
+    const all = await load(vhost);
+    found = all.bindings;
     page.pause_ms = found.length > MANY ? MANY_PAUSE_MS : 0;
-    draw(picture, said, vhost, found, filter.value.toLowerCase());
+    view = {vhost, ...topology(all, speeds(all.shovels)),
+      queues: new Map(all.queues.map((one) => [one.name, one])),
+      exchanges: new Set(all.exchanges.map((one) => one.name))};
+    draw(drawn, view, filter.value.toLowerCase());
     await list.refresh();
   };
   filter.oninput = () => {
     setQuery({filter: filter.value});
-    draw(picture, said, vhost, found, filter.value.toLowerCase());
+    if (view) draw(drawn, view, filter.value.toLowerCase());
   };
   const page = {title: "Bindings", refresh, element: h("div", {},
-    panel("Bindings", field("Filter by name or key", filter), said, picture),
+    panel("Bindings", field("Filter by name or key", filter), said, warnings, picture),
     fold("List of bindings", list.element))};
   return page;
 });
@@ -55,31 +65,83 @@ async function firstVhost() {
   return names.includes("/") ? "/" : names[0];
 }
 
-function draw(picture, said, vhost, found, filter) {
-  const wanted = found.filter((one) => !filter
+const EXCHANGE_COLUMNS = "name,type,arguments,policy,message_stats";
+const QUEUE_COLUMNS = "name,type,arguments,effective_policy_definition,messages,"
+  + "oldest_ready_age_ms,message_stats";
+
+// What the diagram shows. Lists that only monitors may see are empty for others.
+async function load(vhost) {
+  const ifAllowed = (asked) => asked.catch((error) => {
+    if ([401, 403].includes(error.status)) return [];
+    throw error;
+  });
+  const [bindings, exchanges, queues, policies, shovels, links] = await Promise.all([
+    get(path("bindings", vhost)),
+    get(path("exchanges", vhost), {columns: EXCHANGE_COLUMNS}),
+    get(path("queues", vhost), {columns: QUEUE_COLUMNS}),
+    ifAllowed(get(path("policies", vhost))),
+    ifAllowed(get(path("shovels", vhost))),
+    ifAllowed(get(path("federation-links", vhost)))]);
+  return {bindings: bindings.filter((one) => one.source), exchanges, queues, policies, shovels,
+    links};
+}
+
+// Returns a function that computes the rates of shovels from two lists of them.
+function shovelRates() {
+  let before = new Map();
+  let looked_ms = 0;
+  return (shovels) => {
+    const now_ms = performance.now();
+    const seconds = (now_ms - looked_ms) / 1000;
+    const rates = new Map(shovels.filter((one) => before.get(one.name) <= one.forwarded)
+      .map((one) => [one.name, (one.forwarded - before.get(one.name)) / seconds]));
+    before = new Map(shovels.map((one) => [one.name, one.forwarded]));
+    looked_ms = now_ms;
+    return rates;
+  };
+}
+
+function draw({picture, said, warnings}, view, filter) {
+  const {vhost, edges, warnings: warned} = view;
+  const wanted = edges.filter((one) => !filter
     || [one.source, one.destination, one.routing_key].join("\n").toLowerCase().includes(filter));
   const shown = readable(wanted);
   const layout = layOut(shown);
   const cut = wanted.length - shown.length;
-  render(said, shown.length
-    ? `Virtual host ${vhost}: ${plural(shown.length, "binding")} between ${layout.boxes.length} `
-      + "exchanges and queues. The default exchange, which routes to every queue by its name, is "
-      + "not shown."
-    : `Virtual host ${vhost}: no bindings.`,
-  cut > 0 && h("strong", {}, ` ${plural(cut, "binding")} not shown: use the filter to `
-    + "select others."));
+  render(said, describe(vhost, shown, layout.boxes),
+    cut > 0 && h("strong", {}, ` ${plural(cut, "line")} not shown: use the filter to `
+      + "select others."));
+  render(warnings, warned.slice(0, WARNINGS_MAX).map((one) => warningView(one, vhost)),
+    warned.length > WARNINGS_MAX && h("li", {}, `and ${warned.length - WARNINGS_MAX} more`));
   const {width, height} = layout;
   render(picture, shown.length > 0 && svg("svg", {width, height, viewBox: `0 0 ${width} ${height}`,
     role: "group", "aria-label": "Bindings"},
-  layout.edges.map(edgeView), layout.boxes.map((one) => boxView(one, vhost))));
+  layout.edges.map(edgeView), layout.boxes.map((one) => boxView(one, view))));
 }
 
-// Limits the bindings to what is readable: the first ones, with few enough boxes.
-function readable(bindings) {
+function describe(vhost, shown, boxes) {
+  if (!shown.length) return `Virtual host ${vhost}: no bindings.`;
+  const isBound = (one) => ["binding", "shard", "partition"].includes(one.kind);
+  const bindings = shown.filter(isBound).length;
+  const others = shown.length - bindings;
+  return `Virtual host ${vhost}: ${plural(bindings, "binding")} between ${boxes.length} `
+    + `exchanges and queues${others ? `, and ${plural(others, "line")} of dead letters, alternate `
+    + "exchanges, shovels and federation" : ""}. The default exchange, which routes to every queue `
+    + "by its name, is not shown.";
+}
+
+function warningView({text, exchange, queue}, vhost) {
+  const href = exchange !== undefined ? to("exchanges", vhost, exchange)
+    : queue !== undefined && to("queues", vhost, queue);
+  return h("li", {class: "bad"}, href ? h("a", {href}, text) : text);
+}
+
+// Limits the edges to what is readable: the first ones, with few enough boxes.
+function readable(edges) {
   const boxes = new Set();
   const shown = [];
-  for (const one of bindings) {
-    const ends = [`exchange ${one.source}`, `${one.destination_type} ${one.destination}`];
+  for (const one of edges) {
+    const ends = [one.from, one.into];
     const isFull = boxes.size + ends.filter((end) => !boxes.has(end)).length > BOXES_MAX;
     if (isFull || shown.length >= BINDINGS_MAX) continue;
     for (const end of ends) boxes.add(end);
@@ -88,14 +150,22 @@ function readable(bindings) {
   return shown;
 }
 
-function edgeView({parts, from, into, source, destination, keys}) {
+function edgeView({parts, from, into, kind, source, destination, keys, ...flow}) {
   const {x2, y2} = parts.at(-1);
-  const said = keys.map((key) => key || "(no key)").join(", ");
-  return svg("g", {"data-key": `${from}\n${into}`, class: "edge"},
+  const said = [keys.map((key) => key || "(no key)").join(", "), flowOf(flow)].filter(Boolean)
+    .join(", ");
+  return svg("g", {"data-key": `${kind}\n${from}\n${into}`, class: `edge ${kind}`},
     svg("path", {d: parts.map(curve).join("")}),
     svg("path", {class: "head", d: `M${x2 - 7} ${y2 - 4} L${x2} ${y2} L${x2 - 7} ${y2 + 4}`}),
-    svg("text", {x: x2 - 12, y: y2 - 4, "text-anchor": "end"}, clip(keys.join(", "), KEY_MAX)),
+    svg("text", {x: x2 - 12, y: y2 - 4, "text-anchor": "end"},
+      [clip(keys.join(", "), KEY_MAX), flowOf(flow)].filter(Boolean).join("  ")),
     svg("title", {}, `${source} to ${destination}: ${said}`));
+}
+
+// The rate of a line. One that is only known to be no more is marked.
+function flowOf({rate: flow, isBound}) {
+  if (!flow) return "";
+  return `${isBound ? "≤ " : ""}${rate(flow)}`;
 }
 
 function curve({x1, y1, x2, y2}, place) {
@@ -104,10 +174,18 @@ function curve({x1, y1, x2, y2}, place) {
   return `${begin} C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
 }
 
-function boxView({key, kind, name, x, y, height}, vhost) {
-  const href = kind === "queue" ? to("queues", vhost, name) : to("exchanges", vhost, name);
-  return svg("a", {"data-key": key, href, class: `box ${kind}`, "aria-label": `${kind} ${name}`},
-    svg("rect", {x, y, width: BOX_WIDTH, height, rx: kind === "queue" ? 3 : 13}),
-    svg("text", {x: x + 12, y: y + height / 2 + 4}, clip(titleOf(name), NAME_MAX)),
-    svg("title", {}, `${kind} ${name}`));
+function boxView({key, kind, name, x, y, height}, {vhost, queues, exchanges}) {
+  const pages = {queue: "queues", exchange: "exchanges"};
+  const href = pages[kind] ? to(pages[kind], vhost, name) : to("admin", "shovels");
+  const queue = kind === "queue" ? queues.get(name) : undefined;
+  const what = queue?.type === "stream" ? "stream" : kind;
+  const held = backlog(queue, duration);
+  const middle = y + height / 2 + 4;
+  const isLacking = (kind === "queue" && !queue) || (kind === "exchange" && !exchanges.has(name));
+  return svg("a", {"data-key": key, href, class: `box ${kind} ${isLacking ? "lacking" : what}`,
+    "aria-label": `${kind} ${name}`},
+  svg("rect", {x, y, width: BOX_WIDTH, height, rx: kind === "queue" ? 3 : 13}),
+  svg("text", {x: x + 12, y: held ? middle - 8 : middle}, clip(titleOf(name), NAME_MAX)),
+  held && svg("text", {x: x + 12, y: middle + 8, class: "held"}, clip(held, NAME_MAX + 6)),
+  svg("title", {}, [`${what} ${name}`, held].filter(Boolean).join(": ")));
 }

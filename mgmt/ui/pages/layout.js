@@ -1,5 +1,7 @@
 // Computes the layout of the bindings diagram. Boxes are in layers from left to right: an exchange
-// is to the right of all exchanges that are bound to it, queues are in the last layer. A line that
+// is to the right of all exchanges that are bound to it and of other brokers that send to it,
+// queues are behind them, and other brokers to which messages go are last. Lines of dead letters
+// lead back from queues and place nothing. A line that
 // crosses a layer gets a slot between its boxes, so that it does not seem to start at one. Within a
 // layer, boxes are ordered by the positions of their neighbours, so that few lines cross. Each line
 // has its own slot at both of its boxes, and the height of a box is proportional to its lines, so
@@ -9,13 +11,17 @@ export const BOX_WIDTH = 210;
 const LAYER_GAP = 220;
 const ROW = 17;
 const BOX_MIN = 26;
+// Two lines of text.
+const QUEUE_MIN = 40;
 const BOX_GAP = 10;
 const MARGIN = 10;
+// The kinds of boxes behind all exchanges, in the order of their layers.
+const LATE = ["queue", "elsewhere"];
 const SWEEPS = 4;
 
-// bindings: as in the API. Returns {boxes, edges, width, height}.
-export function layOut(bindings) {
-  const edges = edgesOf(bindings);
+// found: edges as topology.js makes them. Returns {boxes, edges, width, height}.
+export function layOut(found) {
+  const edges = edgesOf(found);
   const boxes = boxesOf(edges);
   const layers = layersOf(boxes, edges);
   for (const edge of edges) divide(edge, layers);
@@ -27,15 +33,12 @@ export function layOut(bindings) {
   return {boxes: [...boxes.values()], edges, width: Math.max(width, 0), height: lowest + MARGIN};
 }
 
-// One edge for all bindings between the same two boxes, with their routing keys.
-function edgesOf(bindings) {
+// One edge for all edges of a kind between the same two boxes, with their routing keys.
+function edgesOf(found) {
   const edges = new Map();
-  for (const one of bindings) {
-    const from = `exchange ${one.source}`;
-    const into = `${one.destination_type} ${one.destination}`;
-    const key = `${from}\n${into}`;
-    const edge = edges.get(key)
-      ?? {from, into, source: one.source, destination: one.destination, keys: []};
+  for (const one of found) {
+    const key = `${one.kind}\n${one.from}\n${one.into}`;
+    const edge = edges.get(key) ?? {...one, keys: []};
     edge.keys.push(one.routing_key);
     edges.set(key, edge);
   }
@@ -80,16 +83,19 @@ function layersOf(boxes, edges) {
   for (let turn = 0, isMoving = true; isMoving && turn < boxes.size; turn += 1) {
     isMoving = false;
     for (const {start, end} of edges) {
-      const isSettled = end.kind === "queue" || end.layer > start.layer;
+      const isSettled = LATE.includes(end.kind) || LATE.includes(start.kind)
+        || end.layer > start.layer;
       if (isSettled || start.layer + 1 >= boxes.size) continue;
       end.layer = start.layer + 1;
       isMoving = true;
     }
   }
-  const exchanges = [...boxes.values()].filter((box) => box.kind === "exchange");
-  const last = Math.max(0, ...exchanges.map((box) => box.layer)) + 1;
-  const layers = Array.from({length: last + 1}, () => []);
-  for (const box of boxes.values()) layers[box.kind === "queue" ? last : box.layer].push(box);
+  const early = [...boxes.values()].filter((box) => !LATE.includes(box.kind));
+  const last = Math.max(0, ...early.map((box) => box.layer + 1));
+  const layers = Array.from({length: last + LATE.length}, () => []);
+  for (const box of boxes.values()) {
+    layers[LATE.includes(box.kind) ? last + LATE.indexOf(box.kind) : box.layer].push(box);
+  }
   const filled = layers.filter((layer) => layer.length);
   for (const [number, layer] of filled.entries()) {
     layer.sort((one, other) => one.name.localeCompare(other.name));
@@ -118,7 +124,8 @@ function place(layers) {
     for (const box of layer) {
       box.x = MARGIN + number * (BOX_WIDTH + LAYER_GAP);
       box.y = y;
-      box.height = Math.max(BOX_MIN, ROW * Math.max(box.inward.length, box.outward.length));
+      const least = box.kind === "queue" ? QUEUE_MIN : BOX_MIN;
+      box.height = Math.max(least, ROW * Math.max(box.inward.length, box.outward.length));
       y += box.height + BOX_GAP;
     }
   }
