@@ -19,12 +19,12 @@ import secrets
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.errors import DATA_ERROR, failure
+from leveret.mgmt.ctl.errors import DATA_ERROR, CtlError, failure
 from leveret.mgmt.ctl.migrating.brokers import NOT_FOUND, MigrationBroker
 from leveret.mgmt.ctl.migrating.carrying_over import STATE_PREFIX, Held
 
@@ -146,8 +146,11 @@ class OnlyRun:
         return bool(time.time() - value["at"] < STALE_SECONDS)
 
     def end(self) -> None:
-        """Remove the sign."""
-        self._node.delete("global-parameters", self._name)
+        """Remove the sign. If the node does not answer, the sign counts no longer than the process,
+        and the error that ends the process is of more use.
+        """
+        with suppress(CtlError):
+            self._node.delete("global-parameters", self._name)
 
 
 @contextmanager
