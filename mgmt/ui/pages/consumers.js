@@ -51,7 +51,8 @@ export function consumerList({hasQueue = false, hasOffset = false} = {}) {
 }
 
 // Sessions of some protocols are not channels: their connection is shown instead.
-function channelOf({has_channel: hasChannel, channel_details: {name, connection_name: connection}}) {
+function channelOf({has_channel: hasChannel, channel_details: channel}) {
+  const {name, connection_name: connection} = channel;
   return hasChannel === false ? h("a", {href: to("connections", connection)}, connection)
     : h("a", {href: to("channels", name)}, name);
 }
