@@ -81,7 +81,7 @@ class SocketConnection(SessionConnection):
     def __init__(
         self, services: Services, connections: set[ServedConnection], protocol: str
     ) -> None:
-        """connections: of the whole node; includes this one while its socket is open."""
+        """connections: those of the whole node, with this one while its socket is open."""
         super().__init__(services)
         self.connections = connections
         self.protocol = protocol

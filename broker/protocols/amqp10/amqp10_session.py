@@ -66,7 +66,7 @@ logger = logging.getLogger("leveret.connection")
 
 
 class Amqp10Connection(Protocol):
-    """The connection, as its sessions see it. frame_bytes_max: of the client."""
+    """The connection, as its sessions see it. frame_bytes_max: the client's limit."""
 
     frame_bytes_max: int
 

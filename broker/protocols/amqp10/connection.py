@@ -104,7 +104,7 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
     output: Output
 
     def __init__(self, services: Services, connections: set[ServedConnection]) -> None:
-        """connections: of the whole node; includes this one while its socket is open."""
+        """connections: those of the whole node, with this one while its socket is open."""
         super().__init__(services, connections, AMQP_1_0)
         self.frame_bytes_max = UINT_MAX
         self.channel_max = CHANNEL_MAX

@@ -56,8 +56,8 @@ _WRITER: Final = BytesWriter()
 class DeliveryWriter:
     """Writes the deliveries of one link.
 
-    channel: of the session. handle: of the link. is_settled: deliveries are sent settled.
-    frame_bytes_max: of the client.
+    channel: the session's. handle: the link's. is_settled: deliveries are sent settled.
+    frame_bytes_max: the client's limit.
     """
 
     __slots__ = (

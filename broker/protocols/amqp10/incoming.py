@@ -323,7 +323,7 @@ class Incoming(HeldInput):
     def _refuse(
         self, session: Amqp10Session, handle: int | None, error: SessionEnds | Fault
     ) -> None:
-        """End a link, or its session, with an error. handle: of the link; None if there is none."""
+        """End a link, or its session, with an error. handle: the link's; None without a link."""
         is_of_link = isinstance(error, (SessionEnds, ChannelFault)) and handle in session.incoming
         if is_of_link and handle is not None and session.detaches_links:
             session.detach_with(handle, error)

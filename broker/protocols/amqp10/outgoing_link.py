@@ -33,7 +33,7 @@ FRAME_BYTES_GUESS: Final = 192
 
 
 class LinkSession(Protocol):
-    """The session of a link, as the link sees it. frame_bytes_max: of the client."""
+    """The session of a link, as the link sees it. frame_bytes_max: the client's limit."""
 
     frame_bytes_max: int
     channel: int

@@ -129,7 +129,7 @@ class Target(NamedTuple):
 
 
 class Attach(NamedTuple):
-    """A link begins. role: that of the end that sends this."""
+    """A link begins. role: the sender's."""
 
     name: str
     handle: int
@@ -180,7 +180,7 @@ class Transfer(NamedTuple):
 
 
 class Disposition(NamedTuple):
-    """The outcome of the deliveries from `first` to `last`. role: of the end that sends this."""
+    """The outcome of the deliveries from `first` to `last`. role: the sender's."""
 
     role: bool
     first: int

@@ -30,7 +30,7 @@ def transfer_frames(
     is_settled: bool,
     payload: bytes,
 ) -> list[bytes]:
-    """The frames of one message. frame_bytes_max: of the client. delivery_tag: up to 32 bytes."""
+    """The frames of one message. frame_bytes_max: the client's. delivery_tag: up to 32 bytes."""
     encoded_handle = encode_uint(handle)
     fields = (
         encoded_handle + b"\x70" + _UINT.pack(delivery_id)

@@ -105,7 +105,7 @@ class MqttConnection(SocketConnection, asyncio.BaseProtocol):
     def __init__(
         self, services: Services, connections: set[ServedConnection], node: MqttNode
     ) -> None:
-        """connections: of the whole node; includes this one while its socket is open."""
+        """connections: those of the whole node, with this one while its socket is open."""
         super().__init__(services, connections, PROTOCOL)
         self._node = node
         self._level = 0

@@ -152,7 +152,7 @@ class _Message:
 class Inbound:
     """The messages of the client whose packet identifiers it may not use for others yet.
 
-    source: of the session, 8 bytes. last_number: of the message that came last.
+    source: the 8 bytes of the session. last_number: the number of the last message.
     """
 
     __slots__ = ("_ids", "last_number", "source")

@@ -156,7 +156,7 @@ class ExactlyOncePublisher:
         body: bytes,
         retains: bool,
     ) -> Steps | None:
-        """PUBLISH has come. header: of the message with QoS 1. Raises Fault.
+        """PUBLISH has come. header: the message's, as if it had QoS 1. Raises Fault.
 
         Returns None if it is handed over, or was; otherwise steps that do it.
         """

@@ -96,7 +96,7 @@ class MqttInput(HeldInput):
         self.publisher: MqttPublisher | None = None
 
     def logged_in(self, level: int, packet_bytes_max: int) -> None:
-        """The client is known. level: of the protocol."""
+        """The client is known. level: the protocol's, 3 to 5."""
         self._level = level
         self.packets.packet_bytes_max = packet_bytes_max
 

@@ -131,7 +131,7 @@ def encode_text(value: str) -> bytes:
 def read_properties(data: bytes, position: int, end: int) -> tuple[Properties, int]:
     """Properties with their length before them, and the position after them.
 
-    end: of the packet. Raises MalformedPacket.
+    end: where the packet ends. Raises MalformedPacket.
     """
     size, position = read_variable(data, position)
     properties_end = position + size

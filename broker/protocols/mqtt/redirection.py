@@ -16,7 +16,7 @@ def server_reference(
 ) -> str | None:
     """The server reference for a client; None if no other node serves it.
 
-    addresses: of the other nodes that accept clients, by node.
+    addresses: those of the other nodes that accept clients, by node.
     """
     known = [
         (one.tls_host, one.tls_port) if is_tls else (one.host, one.port)

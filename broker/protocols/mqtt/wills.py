@@ -49,7 +49,7 @@ logger = logging.getLogger("leveret.connection")
 
 
 def delay_s(will: Will, expiry_s: int) -> int:
-    """How long a will waits. expiry_s: of the session; the will does not wait longer."""
+    """How long a will waits: at most `expiry_s`, the expiry interval of the session."""
     asked: int = will.properties.get(WILL_DELAY_INTERVAL, 0)
     return min(asked, expiry_s)
 

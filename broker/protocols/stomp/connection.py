@@ -52,7 +52,7 @@ class StompConnection(SocketConnection, asyncio.BaseProtocol):
     output: StompOutput
 
     def __init__(self, services: Services, connections: set[ServedConnection]) -> None:
-        """connections: of the whole node; includes this one while its socket is open."""
+        """connections: those of the whole node, with this one while its socket is open."""
         super().__init__(services, connections, STOMP)
         self.session: StompSession | None = None
         self.version = "1.0"

@@ -52,7 +52,7 @@ class StreamConnection(SocketConnection, asyncio.BaseProtocol):
     output: StreamOutput
 
     def __init__(self, services: Services, connections: set[ServedConnection]) -> None:
-        """connections: of the whole node; includes this one while its socket is open."""
+        """connections: those of the whole node, with this one while its socket is open."""
         super().__init__(services, connections, STREAM)
         self._session: StreamSession | None = None
         self._uses: dict[Stream, int] = {}

@@ -47,7 +47,7 @@ class Connection(ChannelConnection, asyncio.BaseProtocol):
     ending: Closing
 
     def __init__(self, services: Services, connections: set[ServedConnection]) -> None:
-        """connections: of the whole node; includes this one while its socket is open."""
+        """connections: those of the whole node, with this one while its socket is open."""
         super().__init__(services, connections, AMQP_0_9_1)
         itself = weakref.proxy(self)
         login = Login(itself)
