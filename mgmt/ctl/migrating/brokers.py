@@ -95,6 +95,11 @@ class MigrationBroker:
                 count[one["queue"]["vhost"], one["queue"]["name"]] += 1
         return count
 
+    def delayed(self) -> int:
+        """The messages that wait in exchanges of the type x-delayed-message."""
+        found = self.get("exchanges", columns="name,messages_delayed")
+        return sum(one.get("messages_delayed") or 0 for one in found)
+
     def connections(self) -> list[str]:
         """The names of the connections of programs, sorted."""
         found = self.get("connections", columns="name,user_provided_name,client_properties")

@@ -79,6 +79,7 @@ class Plan(NamedTuple):
 class Look(NamedTuple):
     """What is where at one moment. links: the directions of the queues that are linked. values: the
     parameters of the links. shovels: their statuses. connections: those of programs at the source.
+    delayed: messages that wait in exchanges of the broker that is to be emptied.
     """
 
     queues: list[QueueAtBoth]
@@ -86,6 +87,7 @@ class Look(NamedTuple):
     values: dict[Place, Any]
     shovels: dict[Place, dict[str, Any]]
     connections: list[str]
+    delayed: int
 
     def left(self, *, is_returning: bool) -> int | None:
         """All messages that have to move; None while some number is unknown."""
@@ -234,7 +236,8 @@ class Migration:
             for one in self._here.get("shovels")
             if (one.get("vhost"), one["name"]) in names
         }
-        return Look(queues, links, values, shovels, self.source.connections())
+        emptied = self.target if self.is_returning else self.source
+        return Look(queues, links, values, shovels, self.source.connections(), emptied.delayed())
 
     def _direction(self, value: dict[str, Any]) -> str:
         is_from_here = value["src-uri"].startswith("amqp:///")
@@ -264,7 +267,7 @@ class Migration:
 
     def is_done(self, look: Look) -> bool:
         """Nothing is left where it should not be, and no program uses that broker."""
-        if look.left(is_returning=self.is_returning) != 0:
+        if look.delayed or look.left(is_returning=self.is_returning) != 0:
             return False
         if self.is_returning:
             return not any(
@@ -318,6 +321,11 @@ class Migration:
             raise failure(
                 f"{number} messages are left at {self.source.place}: the links go on moving them, "
                 "and 'leveretctl migration_status' shows where they are"
+            )
+        if look.delayed:
+            raise failure(
+                f"{look.delayed} messages are delayed in exchanges of {self.source.place}: they "
+                "come to its queues, and are moved, when they are due"
             )
         if not also_connected and not self.is_done(look):
             users = look.connections or [

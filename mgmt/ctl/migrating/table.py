@@ -111,8 +111,9 @@ def summary(look: Look, *, is_returning: bool) -> str:
     number = "an unknown number of" if left is None else f"{left:,}"
     consumers = sum(one.source.consumers for one in look.queues)
     failed = sum(one.get("state") == TERMINATED for one in look.shovels.values())
+    delayed = f" and {look.delayed:,} delayed ones" if look.delayed else ""
     return (
-        f"{number} messages are left at the {place}; {consumers} consumers and "
+        f"{number} messages{delayed} are left at the {place}; {consumers} consumers and "
         f"{len(look.connections)} connections of programs at the source; {len(look.links)} links, "
         f"{failed} of them failing"
     )

@@ -31,6 +31,7 @@ class KeptBroker:
         self.queues = dict.fromkeys(queues, 0)
         self.parameters = {}
         self.imported = []
+        self.delayed = 0
         self.fails_after = None
         self._overview = {"rabbitmq_version": "3.10.8", version: "0.1.0"}
 
@@ -57,6 +58,7 @@ class KeptBroker:
             "queues": [
                 {**one, "type": "classic", "messages": self.queues[one["name"]]} for one in queues
             ],
+            "exchanges": [{"name": "later", "messages_delayed": self.delayed}, {"name": ""}],
             "users": [{"vhost": "/", "read": ".*", "write": ".*"}],
         }.get(kind, [])
 
@@ -179,6 +181,17 @@ def test_a_broker_that_goes_away_after_any_request(old, new, gone):
         assert sorted(set(target.imported)) == ["bills", "orders"]
         assert [path for path in target.parameters if RUN not in path[-1]] == []
     assert 5 < answered < 99
+
+
+def test_delayed_messages_are_waited_for(old, new):
+    one = migration(new, old)
+    one.import_definitions(one.plan())
+    old.delayed = 2
+    assert not one.is_done(one.look())
+    with pytest.raises(CtlError, match="2 messages are delayed"):
+        one.finish(also_connected=True)
+    old.delayed = 0
+    assert one.finish(also_connected=True) == []
 
 
 def test_messages_that_come_late_keep_the_links(old, new):
