@@ -54,6 +54,24 @@ async def test_receipts_have_the_order_of_their_messages(client):
     assert receipts == [str(number) for number in range(12) if number % 3]
 
 
+async def test_messages_with_receipts_of_their_own_share_what_their_heads_say(node, client):
+    first = frame("SEND", "first", destination="/queue/q", persistent="true", receipt="r")
+    client.send_bytes(first)
+    await client.frames()
+    client.send_bytes(b"".join(
+        frame("SEND", "m" * number, destination="/queue/q", persistent="true", receipt=number)
+        for number in range(1, 6)
+    ))  # fmt: skip
+    client.send_bytes(frame("SEND", "other", destination="/queue/q", receipt=6))
+    receipts = [one.headers["receipt-id"] for one in await client.frames()]
+    assert receipts == ["1", "2", "3", "4", "5", "6"]
+    messages = [entry.message for entry in node.queue("q").backing.fetch(10, True)]
+    assert [message.body for message in messages[:3]] == [b"first", b"m", b"mm"]
+    headers = [message.header for message in messages]
+    assert all(one is headers[1] for one in headers[:6])
+    assert headers[6] is not headers[1]
+
+
 async def test_a_message_that_a_queue_refuses(node, client):
     await client.subscribe("/queue/full", x_max_length=0, x_overflow="reject-publish", ack="client",
                            prefetch_count=1)  # fmt: skip

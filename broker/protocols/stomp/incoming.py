@@ -20,7 +20,16 @@ from leveret.broker.protocols.ending import GONE, HANDSHAKE, RUNNING
 from leveret.broker.protocols.stomp.acknowledging import acknowledge
 from leveret.broker.protocols.stomp.destinations import QUEUE, TEMP_QUEUE, parse_destination
 from leveret.broker.protocols.stomp.errors import StompError, of_fault, processing_error
-from leveret.broker.protocols.stomp.frames import RECEIPT, SEND, FrameScanner, Head, MalformedFrame
+from leveret.broker.protocols.stomp.frames import (
+    CONTENT_LENGTH,
+    KEPT_HEAD_BYTES_MAX,
+    KEPT_HEADS_MAX,
+    RECEIPT,
+    SEND,
+    FrameScanner,
+    Head,
+    MalformedFrame,
+)
 from leveret.broker.protocols.stomp.login import log_in
 from leveret.broker.protocols.stomp.message_headers import content_header_of
 from leveret.broker.protocols.stomp.sending import Sending, SendUse, add_target, target_of
@@ -43,6 +52,8 @@ FRAME_WORK: Final = 40
 SETTLED: Final = ("ACK", "NACK")
 CONNECTS: Final = ("CONNECT", "STOMP")
 NAME_BYTES_MAX: Final = 255
+_OF_ONE_FRAME: Final = (RECEIPT, CONTENT_LENGTH)
+"""Headers that say nothing about the target or the properties of a message."""
 _NO_HEADERS: Final[dict[str, str]] = {}
 
 logger = logging.getLogger("leveret.connection")
@@ -60,6 +71,8 @@ class StompInput(HeldInput):
         self._waiting: deque[tuple[Head, bytes]] = deque()
         """Frames to handle before those of the scanner."""
         self._sending: Sending | None = None
+        self._uses: dict[tuple[tuple[str, str], ...], SendUse] = {}
+        """For messages with receipts, by their other headers."""
         self._transactions = Transactions()
         self.subscribing = Subscribing(connection)
 
@@ -75,6 +88,7 @@ class StompInput(HeldInput):
         if self._sending is not None:
             self._sending.close()
         self._waiting.clear()
+        self._uses.clear()
         self._transactions.clear()
         self._scanner.clear()
 
@@ -119,6 +133,8 @@ class StompInput(HeldInput):
             use = head.use
             if isinstance(use, SendUse):
                 self._send(use, head, body)
+            elif self._send_if_known(head, body):
+                pass
             elif self._publish():
                 self._handle(head, body)
             else:
@@ -143,6 +159,21 @@ class StompInput(HeldInput):
             self._waiting.appendleft((head, body))
             return
         sending.add(use, body)
+
+    def _send_if_known(self, head: Head, body: bytes) -> bool:
+        """Add a message with a receipt to the run, if one with the same other headers came before.
+
+        Returns whether it was. Each receipt makes another head, so heads do not tell that.
+        """
+        if head.command != SEND or not self._uses:
+            return False
+        use = self._uses.get(_key(head.headers))
+        session = self._connection.session
+        if use is None or session is None or self._connection.state is not RUNNING:
+            return False
+        self._turns.work_left -= FRAME_WORK
+        self._send_with_receipt(session, use, head, body)
+        return True
 
     def _publish(self) -> bool:
         """Publish the run; returns False if it, or the frames after it, have to wait."""
@@ -353,8 +384,15 @@ class StompInput(HeldInput):
 
     def _keep(self, head: Head, use: SendUse) -> None:
         """Add later frames with this head to runs without parsing it again."""
-        if RECEIPT not in head.headers and "transaction" not in head.headers:
+        headers = head.headers
+        if "transaction" in headers:
+            return
+        if RECEIPT not in headers:
             head.use = use
+        elif sum(map(len, headers.values())) <= KEPT_HEAD_BYTES_MAX:
+            if len(self._uses) >= KEPT_HEADS_MAX:
+                self._uses.clear()
+            self._uses[_key(headers)] = use
 
     def _send_with_receipt(
         self, session: StompSession, use: SendUse, head: Head, body: bytes
@@ -400,3 +438,8 @@ class StompInput(HeldInput):
         """The operation of a frame has failed."""
         logger.error("%s: a frame has failed", self._connection.name, exc_info=error)
         self._fail(of_fault(internal_error("internal error")))
+
+
+def _key(headers: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """The headers that say which target and properties a message has."""
+    return tuple([pair for pair in headers.items() if pair[0] not in _OF_ONE_FRAME])
