@@ -31,11 +31,13 @@ Invariants:
 DM1  A message is in a bucket that begins at its time or before, or in memory.
 DM2  A message stays in its bucket, unacked, until its targets (the queues, or another bucket)
      have it safely. So a crash loses no message.
+DM3  A message that moves goes to a lower level or to memory. So reading the levels from the highest
+     to the lowest, and then the memory, misses no message (delayed_inspection.py).
 """
 
 import logging
-from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import chain, count
 from typing import NamedTuple
 
@@ -44,7 +46,13 @@ from leveret.broker.runtime.clock import Clock, Timer
 from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import WORK_MAX, Actor, Turns
-from leveret.storage.contract.backing_queue import BackingQueue, BeingRead, Cursor, Unreadable
+from leveret.storage.contract.backing_queue import (
+    BackingQueue,
+    BeingRead,
+    Cursor,
+    Unreadable,
+    Waiter,
+)
 from leveret.storage.messages.message import ENTRY_BYTES, Entry, Message
 from leveret.storage.queue.transient_queue import TransientQueue
 
@@ -81,16 +89,17 @@ class Loaded(NamedTuple):
 class Bucket:
     """One bucket.
 
-    begins_ms: no message in it is due before this time (DM1). is_split: it was opened, and its
+    begins_ms: no message in it is due before this time (DM1). first_due_ms: nor before this one,
+    which a restart or a cancelled message may leave too early. is_split: it was opened, and its
     messages move to other buckets: all of them, so that messages with the same time keep their
     order.
     """
 
-    __slots__ = ("backing", "begins_ms", "is_split")
+    __slots__ = ("backing", "begins_ms", "first_due_ms", "is_split")
 
     def __init__(self, backing: BackingQueue) -> None:
         self.backing = backing
-        self.begins_ms = 0
+        self.begins_ms = self.first_due_ms = 0
         self.is_split = False
 
     def open(self) -> None:
@@ -105,9 +114,18 @@ class Bucket:
         affordable = 1 + LEAVING_BYTES_MAX * backing.ready_count // (backing.ready_bytes + 1)
         fetchable = backing.fetchable(min(count_max, affordable))
         entries = backing.fetch(max(1, fetchable), True)
-        if not backing.ready_count:
-            self.is_split = False
+        self._note_taken()
         return entries
+
+    def take(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Those of the entries, which a cursor has read, that are still in it. Unacked then."""
+        taken = self.backing.take(entries)
+        self._note_taken()
+        return taken
+
+    def _note_taken(self) -> None:
+        if not self.backing.ready_count:
+            self.is_split = False
 
 
 class LeavingPublisher:
@@ -153,8 +171,8 @@ class DelayedMessages(Actor):
 
     __slots__ = (
         "_buckets", "_clock", "_leaving_bytes", "_leaving_count", "_loaded", "_make_backing",
-        "_order", "_release", "_rest", "_timer", "_timer_ms", "_turns", "_waits_for_read",
-        "_wall_offset_ms",
+        "_order", "_release", "_rest", "_timer", "_timer_ms", "_turns", "_waiting",
+        "_waits_for_read", "_wall_offset_ms",
     )  # fmt: skip
 
     def __init__(
@@ -180,6 +198,7 @@ class DelayedMessages(Actor):
         self._timer: Timer | None = None
         self._timer_ms = 0
         self._waits_for_read = False
+        self._waiting: list[Callable[[], object]] = []
         # With one bucket at least the store knows that the storage id is in use.
         for level in {0, *levels}:
             self._restore(level)
@@ -192,6 +211,18 @@ class DelayedMessages(Actor):
         held_count = sum(backing.ready_count + backing.unacked_count for backing in backings)
         return held_count - self._leaving_count
 
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the next message is due, in milliseconds since 1970 if there is a store; None if
+        none waits. After a restart, or if messages were cancelled, it may be too early.
+        """
+        times = [
+            bucket.first_due_ms for bucket in self._buckets.values() if bucket.backing.ready_count
+        ]
+        if self._loaded:
+            times.append(self._loaded[0].due_ms)
+        return min(times, default=None)
+
     def _restore(self, level: int) -> None:
         bucket = self._buckets[level] = Bucket(self._make_backing(level))
         try:
@@ -201,6 +232,7 @@ class DelayedMessages(Actor):
             return
         if first is not None:
             bucket.begins_ms = _beginning(self.due_ms(first), level >> DIGIT_BITS)
+            bucket.first_due_ms = bucket.begins_ms
 
     def _now_ms(self) -> int:
         return self._clock.now_ms() + self._wall_offset_ms
@@ -243,6 +275,8 @@ class DelayedMessages(Actor):
         """Put a message into a bucket, which holds it in the publisher's name until it is safe."""
         assert bucket.begins_ms <= due_ms, "DM1"
         backing = bucket.backing
+        if not backing.ready_count or due_ms < bucket.first_due_ms:
+            bucket.first_due_ms = due_ms
         expires_at_ms = due_ms - self._wall_offset_ms
         publisher, number = publication.publisher, publication.first
         if backing.publish(publication, expires_at_ms) and publisher is not None:
@@ -258,6 +292,70 @@ class DelayedMessages(Actor):
         """
         loaded = [one.entry for one in sorted(self._loaded)]
         return loaded, [bucket.backing.cursor() for bucket in self._buckets.values()]
+
+    def bucket_below(self, level: int) -> tuple[int, Bucket] | None:
+        """The next lower level that has messages, and its bucket (DM3)."""
+        below = [one for one, bucket in self._buckets.items()
+                 if one < level and bucket.backing.ready_count]  # fmt: skip
+        highest = max(below, default=None)
+        return None if highest is None else (highest, self._buckets[highest])
+
+    def loaded(self) -> list[Loaded]:
+        """The messages in memory that are not due yet, in the order of their times."""
+        now_ms = self._now_ms()
+        return sorted(one for one in self._loaded if one.due_ms > now_ms)
+
+    # Messages that an operator has chosen
+
+    def take(self, bucket: Bucket, entries: Sequence[Entry]) -> list[Loaded]:
+        """Take messages out of their bucket, to release or to cancel them."""
+        if bucket not in self._buckets.values():
+            return []
+        taken = bucket.take(entries)
+        return [Loaded(self.due_ms(one), next(self._order), one, bucket) for one in taken]
+
+    def take_loaded(self, chosen: Sequence[Loaded]) -> list[Loaded]:
+        """Take those of these messages that are still in memory out of it."""
+        orders = {one.order for one in chosen}
+        taken = [one for one in self._loaded if one.order in orders]
+        self._loaded = [one for one in self._loaded if one.order not in orders]
+        heapify(self._loaded)
+        return taken
+
+    def release_now(self, taken: Sequence[Loaded]) -> None:
+        """Release messages that were taken, in the order of their times, in the next turns."""
+        now_ms = self._now_ms()
+        for one in sorted(taken):
+            due_ms = min(one.due_ms, now_ms)
+            heappush(self._loaded, Loaded(due_ms, next(self._order), one.entry, one.bucket))
+        self._set_timer()
+
+    def cancel(self, taken: Sequence[Loaded]) -> None:
+        """Drop messages that were taken."""
+        for one in taken:
+            one.bucket.backing.ack([one.entry])
+        self._set_timer()
+
+    def when_released(self, callback: Callable[[], object]) -> None:
+        """Call back when no message in memory is due, or when the exchange or the node ends."""
+        self._waiting.append(callback)
+        self._call_waiting()
+
+    def when_safe(self, waiter: Waiter) -> None:
+        """Confirm number 0 to a waiter when all that was cancelled is on disk."""
+        backing = next((bucket.backing for bucket in self._buckets.values()), None)
+        if backing is None:
+            waiter.confirm(0, self)
+        else:
+            backing.when_safe(waiter, 0, self)
+
+    def _call_waiting(self) -> None:
+        """Call those that wait until messages are released, if none in memory is due."""
+        if self._loaded and self._loaded[0].due_ms <= self._now_ms():
+            return
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback()
 
     # Leaving messages
 
@@ -278,6 +376,8 @@ class DelayedMessages(Actor):
         while turns.work_left > 0 and self._may_leave and loaded and loaded[0].due_ms <= now_ms:
             self._release_first()
         self._set_timer()
+        if self._waiting:
+            self._call_waiting()
 
     def _open_later(self, error: Unreadable) -> None:
         """A bucket cannot be read now: continue when it has been read, or try again."""
@@ -381,6 +481,7 @@ class DelayedMessages(Actor):
         self._stop_timer()
         self._buckets.clear()
         self._loaded.clear()
+        self._call_waiting()
 
     def delete(self) -> None:
         """The exchange is deleted, and the messages that wait with it."""

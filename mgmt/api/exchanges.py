@@ -34,7 +34,7 @@ from leveret.mgmt.views.exchanges import (
     properties_key,
 )
 
-SUMMED = ("message_stats",)
+SUMMED = ("message_stats", "messages_delayed")
 """The columns of an exchange that are sums over the nodes."""
 TYPES = {"q": "queue", "e": "exchange", "queue": "queue", "exchange": "exchange"}
 

@@ -19,6 +19,7 @@ from leveret.mgmt.api import (
     consumers,
     control,
     definitions,
+    delayed,
     discarded,
     exchanges,
     federation,
@@ -51,7 +52,8 @@ from leveret.mgmt.api.routes import ROUTES, ApiRoute
 logger = logging.getLogger("leveret.plugins")
 
 _OWN = (
-    acting, authentication, clients, cluster, consumers, control, definitions, discarded, exchanges,
+    acting, authentication, clients, cluster, consumers, control, definitions, delayed, discarded,
+    exchanges,
     federation, health, overview, parameters, plan, plugins, queues, quorum_members,
     replicated_queues, retained, retrying, schema_replication, shovels, streams, stream_messages,
     stream_positions, stream_replicas, super_streams, traces, unroutable, users, served,

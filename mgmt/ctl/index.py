@@ -30,6 +30,9 @@ MODULES = {
         "export_definitions", "import_definitions",
     ),
     "discarded": ("list_discarded", "publish_discarded"),
+    "delayed": (
+        "cancel_delayed_messages", "list_delayed_messages", "send_delayed_messages",
+    ),
     "diagnostics": (
         "certificates", "cipher_suites", "consume_event_stream", "list_hashes",
         "list_network_interfaces", "listeners", "memory_breakdown", "observer",

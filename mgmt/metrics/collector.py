@@ -151,6 +151,9 @@ class Collector:
             if "exchange_metrics" in wanted:
                 row = (exchange.published, exchange.routed, unroutable[exchange.name])
                 page.add_row(names.EXCHANGE, row, render_labels(place))
+                if exchange.messages_delayed is not None:
+                    waiting = (exchange.messages_delayed, (exchange.next_delayed_ms or 0) / 1000)
+                    page.add_row(names.EXCHANGE_DELAYED, waiting, render_labels(place))
             if exchange.name and not exchange.internal:
                 # As in RabbitMQ, internal exchanges and the default exchange are left out.
                 labels = render_labels((*place, ("type", exchange.type)))

@@ -339,6 +339,12 @@ EXCHANGE = _counters(
         "Messages from the exchange that reached no queue, since an operator has forgotten them"
     ),
 )
+EXCHANGE_DELAYED = _gauges(
+    exchange_messages_delayed="Messages that wait at an exchange of the type x-delayed-message",
+    exchange_next_delayed_timestamp_seconds=(
+        "When the first of the waiting messages is due, in seconds since 1970; 0 if none waits"
+    ),
+)
 QUEUE_DELIVERY = _counters(
     queue_get_ack_total=(
         "Total number of messages fetched from a queue with basic.get in manual acknowledgement "

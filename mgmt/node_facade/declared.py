@@ -24,6 +24,7 @@ from leveret.broker.queues.contract.status import (
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.vhost.binding import Binding, Exchange
+from leveret.broker.vhost.delayed_inspection import DelayedInspection
 from leveret.broker.vhost.routing import header_of
 from leveret.broker.vhost.unroutable_messages import UnroutableRun
 from leveret.broker.vhost.virtual_host import VirtualHost
@@ -271,6 +272,14 @@ class DeclaredFacade:
         found = self._with_factory(vhost, name)
         return found is not None and found[1].can_synchronise(found[0])
 
+    def delayed_inspection(self, vhost: str, exchange: str) -> DelayedInspection | None:
+        """The messages that wait here at an exchange; None unless its type delays messages."""
+        it = self._vhosts.get(vhost)
+        found = None if it is None else it.exchanges.get(exchange)
+        if found is None or found.delayed is None:
+            return None
+        return DelayedInspection(found.delayed)
+
     def has_inspection(self, vhost: str, name: str) -> bool:
         """Whether a queue is of a kind whose messages can be inspected."""
         queue = self._queue(vhost, name)
@@ -405,6 +414,7 @@ def _exchange_facts(vhost: str, it: Exchange) -> ExchangeFacts:
         policy=None if it.policy is None else it.policy.name,
         bindings=len(it.bindings),
         messages_delayed=None if it.delayed is None else it.delayed.count,
+        next_delayed_ms=None if it.delayed is None else it.delayed.next_due_ms,
         published=it.published_count,
         routed=it.routed_count,
     )

@@ -130,6 +130,7 @@ class ExchangeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """An exchange. published: messages. routed: the copies of them that queues got.
 
     bindings: the number of bindings from it. messages_delayed: None unless it delays messages.
+    next_delayed_ms: when the first of them is due, as `DelayedMessages.next_due_ms`.
     """
 
     vhost: str
@@ -142,6 +143,7 @@ class ExchangeFacts(msgspec.Struct, frozen=True, kw_only=True):
     policy: str | None
     bindings: int
     messages_delayed: int | None
+    next_delayed_ms: int | None
     published: int
     routed: int
 

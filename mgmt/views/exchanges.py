@@ -39,6 +39,8 @@ def exchange_view(
     }
     if exchange.messages_delayed is not None:
         view["messages_delayed"] = exchange.messages_delayed
+    if exchange.next_delayed_ms is not None:
+        view["next_delayed_at"] = exchange.next_delayed_ms
     if exchange.policy is not None:
         view["policy"] = exchange.policy
     row = (exchange.published, exchange.routed)

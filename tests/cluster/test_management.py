@@ -78,6 +78,37 @@ def get_one(node, queue):
     return node.get(f"queues/{EVERY_VHOST}/{queue}")
 
 
+# Delayed messages
+
+
+def test_delayed_messages_of_all_nodes_are_listed_sent_and_cancelled_by_any(nodes, clients, queue):
+    clients[0].exchange_declare(
+        "later", "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"}
+    )
+    clients[0].queue_bind(queue, "later")
+    for number, channel in enumerate(clients):
+        channel.confirm_delivery()
+        properties = pika.BasicProperties(
+            message_id=f"m{number}", headers={"x-delay": 3_600_000 + number * 100_000}
+        )
+        channel.basic_publish("later", "k", b"x", properties)
+    where = f"exchanges/{EVERY_VHOST}/later"
+    found = nodes[0].get(f"{where}/delayed")
+    assert [one["node"] for one in found["items"]] == names_of(nodes)
+    assert (found["messages"], nodes[2].get(where)["messages_delayed"]) == (3, 3)
+    assert [one["node"] for one in nodes[0].get(f"{where}/delayed?count=1")["items"]] == [
+        nodes[0].name
+    ]
+    assert nodes[0].post(f"{where}/delayed/cancel", {"message_ids": ["m1"]}).body == {
+        "cancelled": 1
+    }
+    assert nodes[1].post(f"{where}/delayed/send", {"all": True}).body == {"sent": 2}
+    nodes[0].wait_to_see(
+        f"queues/{EVERY_VHOST}/{queue}", lambda found: found.get("messages_ready") == 4
+    )
+    clients[0].exchange_delete("later")
+
+
 # Lists
 
 

@@ -9,6 +9,8 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.registry.objects.exchanges import STORED_EXCHANGE
+from leveret.broker.runtime.pending_in_task import in_task
+from leveret.broker.vhost.delayed_inspection import DelayedInspection, WaitingPiece
 from leveret.storage.disk.disk import Disk, failure
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import opened, publish_bytes, wait_until
@@ -146,6 +148,45 @@ def test_a_restart_keeps_what_was_confirmed(node, way):
     node.advance(3600)
     assert bodies(node) == [b"late"]
     assert node.delayed_count() == 0
+
+
+def act_on(node, body, act):
+    """Release or cancel the messages with a body as an operator does; return their number."""
+
+    async def steps():
+        exchange = node.broker._embedded.broker.services.vhosts["/"].exchanges["later"]
+        inspection = DelayedInspection(exchange.delayed)
+        done = 0
+        async for piece in inspection.pieces(1):
+            found = [one for one in piece.messages if one.entry.message.body == body]
+            done += act(piece, found)
+        await in_task(inspection.safe())
+        return done
+
+    return node.broker._thread.run(steps())
+
+
+def test_a_cancelled_message_does_not_come_back_after_a_crash(node):
+    with opened(node.broker) as client:
+        declare(client)
+        publish(client, b"cancelled", HOUR_MS)
+        publish(client, b"kept", HOUR_MS)
+    assert act_on(node, b"cancelled", WaitingPiece.cancel) == 1
+    node.kill()
+    assert node.delayed_count() == 1
+    node.advance(3700)
+    assert bodies(node) == [b"kept"]
+
+
+def test_a_message_that_is_sent_now_is_not_sent_again_after_a_restart(node):
+    with opened(node.broker) as client:
+        declare(client)
+        publish(client, b"x", HOUR_MS)
+    assert act_on(node, b"x", WaitingPiece.release) == 1
+    wait_until(lambda: node.delayed_count() == 0)
+    node.restart()
+    node.advance(3700)
+    assert bodies(node) == [b"x"]
 
 
 def test_what_was_released_is_not_released_again(node):

@@ -131,6 +131,7 @@ RETRY = body(
     },
 )  # fmt: skip
 CHOSEN = body({}, _CHOSEN)
+CHOSEN_DELAYED = body({}, {"message_ids": nullable(list_of(TEXT)), "all": ANYTHING, **_FILTERS})
 MOVE = body({"destination": TEXT}, _CHOSEN)
 
 _LISTS = dict.fromkeys(SHAPES, nullable(list_of(OBJECT)))

@@ -114,6 +114,7 @@ _EXCHANGE = {
 }  # fmt: skip
 _EXCHANGE_SOMETIMES = {
     "policy": NAME, "message_stats": record(counted(*EXCHANGE)), "messages_delayed": COUNT,
+    "next_delayed_at": COUNT,
 }  # fmt: skip
 _TABLE = any_of(OBJECT, {"type": "array", "maxItems": 0})
 

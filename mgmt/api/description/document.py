@@ -18,6 +18,7 @@ from leveret.mgmt.api.description import (
     node_schemas,
     operations_access,
     operations_declared,
+    operations_delayed,
     operations_links,
     operations_node,
     operations_retained,
@@ -33,6 +34,7 @@ OPERATIONS = {
     (one.method, one.path): one
     for part in (
         operations_declared,
+        operations_delayed,
         operations_access,
         operations_node,
         operations_retained,
@@ -46,7 +48,7 @@ OPERATIONS = {
 SCHEMAS: dict[str, Schema] = {
     **declared.SCHEMAS, **clients.SCHEMAS, **access.SCHEMAS, **node_schemas.SCHEMAS,
     **operations_retained.SCHEMAS, **operations_traces.SCHEMAS, **operations_links.SCHEMAS,
-    **operations_standby.SCHEMAS, **operations_unroutable.SCHEMAS,
+    **operations_delayed.SCHEMAS, **operations_standby.SCHEMAS, **operations_unroutable.SCHEMAS,
 }  # fmt: skip
 SOME = "Columns"
 """The suffix of schemas of objects with only some of their fields."""

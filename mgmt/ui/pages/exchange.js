@@ -11,6 +11,7 @@ import {refreshNow} from "../live.js";
 import {Period} from "../period.js";
 import {go, route} from "../router.js";
 import {rates} from "../samples.js";
+import {Delayed} from "./delayed.js";
 
 route("exchanges/:vhost/:name", ({vhost, name}) => {
   const shown = name === DEFAULT ? "" : name;
@@ -20,6 +21,8 @@ route("exchanges/:vhost/:name", ({vhost, name}) => {
   const period = new Period(refreshNow);
   const outgoing = bindingList("from", `${where}/bindings/source`);
   const incoming = bindingList("to", `${where}/bindings/destination`);
+  const delayed = new Delayed(where);
+  const delayedPanel = panel("Delayed messages", delayed.element);
   const isOwn = shown && !shown.startsWith("amq.");
   const element = h("div", {},
     panel("Overview", about, isOwn
@@ -28,6 +31,7 @@ route("exchanges/:vhost/:name", ({vhost, name}) => {
     panel("Bindings from this exchange", shown ? outgoing.element : everyQueue()),
     shown ? fold("Add binding from this exchange", bindFromForm(vhost, shown)) : "",
     shown ? panel("Bindings to this exchange", incoming.element) : "",
+    delayedPanel,
     fold("Publish message", publishForm(where)));
   return {title: `Exchange ${titleOf(shown)}`, element, async refresh() {
     const row = await get(where, period.query("msg_rates"));
@@ -35,6 +39,8 @@ route("exchanges/:vhost/:name", ({vhost, name}) => {
     const stats = row.message_stats;
     flow.draw({"Publish (in)": rates(stats, "publish_in"),
       "Publish (out)": rates(stats, "publish_out")});
+    delayedPanel.hidden = row.messages_delayed === undefined;
+    if (!delayedPanel.hidden) await delayed.refresh();
     if (shown) await Promise.all([outgoing.refresh(), incoming.refresh()]);
   }};
 });

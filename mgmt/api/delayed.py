@@ -1,0 +1,244 @@
+"""Messages that wait at an exchange of the type x-delayed-message: shown, sent now, cancelled.
+
+A message waits on the node to which it was published, so all running nodes are asked. Messages are
+chosen by their message ids, headers and routing keys, or all of them.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from heapq import heappush, heapreplace
+from typing import Any, Final
+
+import msgspec
+
+from leveret.broker.amqp.json_form import text
+from leveret.broker.runtime.names import EXCHANGE, resource
+from leveret.broker.runtime.pending_in_task import in_task
+from leveret.broker.vhost.delayed_inspection import (
+    DelayedInspection,
+    WaitingMessage,
+    WaitingPiece,
+)
+from leveret.cluster.rpc.rpc import NotAnswered
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.directly import require
+from leveret.mgmt.api.errors import ApiError, bad_request, not_found
+from leveret.mgmt.api.other_nodes import ask, ask_others, other_nodes
+from leveret.mgmt.api.payloads import encode_payload
+from leveret.mgmt.api.routes import route
+from leveret.mgmt.api.selection import READ_BYTES, filter_of, header_of, readable
+from leveret.mgmt.views.to_json import properties_to_json
+
+View = dict[str, Any]
+COUNT_MAX: Final = 1000
+TRUNCATE_BYTES: Final = 50_000
+IDS_MAX: Final = 10_000
+NOTED_MAX: Final = 100
+"""As many message ids of a request are in the audit log."""
+ACTIONS: Final = {"Sending": "delayed_messages.sent", "Cancelling": "delayed_messages.cancelled"}
+"""The names of the acts in the audit log."""
+
+
+class Chosen:
+    """The messages that a query or a body chooses."""
+
+    def __init__(self, ids: list[str], source: Any) -> None:
+        """source: has the other filters (`filter_of`). Raises 400."""
+        self._ids = frozenset(ids)
+        self._filter = filter_of(source)
+
+    def takes(self, one: WaitingMessage) -> bool:
+        """Whether a message is chosen. Raises 400 for an expression that takes too long."""
+        if self._ids and header_of(one.entry).properties.get("message_id") not in self._ids:
+            return False
+        return self._filter.takes(one.entry)
+
+
+def _inspection(call: Call, vhost: str, exchange: str) -> DelayedInspection:
+    """The messages at the exchange in the path. Raises 404 and 400."""
+    facts = call.facade.exchange(vhost, exchange)
+    if facts is None:
+        raise not_found()
+    inspection = call.facade.delayed_inspection(vhost, exchange)
+    if inspection is None:
+        raise bad_request(
+            f"{resource(EXCHANGE, exchange, vhost)} has the type {facts.type}: messages wait only "
+            "at exchanges of the type x-delayed-message"
+        )
+    return inspection
+
+
+async def _pieces(inspection: DelayedInspection) -> AsyncGenerator[WaitingPiece, None]:
+    """All messages that wait on this node. Raises 503 if they cannot be read from disk."""
+    async with aclosing(inspection.pieces(READ_BYTES)) as pieces:
+        while True:
+            with readable():
+                piece = await anext(pieces, None)
+            if piece is None:
+                return
+            yield piece
+
+
+# Listing
+
+
+@route("GET", "/exchanges/{vhost}/{exchange}/delayed")
+async def list_delayed(call: Call) -> Any:
+    """The messages that wait at an exchange of the type x-delayed-message, the next due first."""
+    vhost, exchange = call.vhost(), call.exchange_name()
+    inspection = _inspection(call, vhost, exchange)
+    await require(call, vhost, (EXCHANGE, exchange, "read"))
+    count, truncate = call.number("count", 100), call.number("truncate", TRUNCATE_BYTES)
+    if not 0 <= count <= COUNT_MAX:
+        raise bad_request(f"count must be a number from 0 to {COUNT_MAX}, and is {count}")
+    if truncate < 0:
+        raise bad_request(f"truncate must not be negative, and is {truncate}")
+    chosen = Chosen(call.request.query.getall("message_id", []), call)
+    answer = await _of_this_node(call, inspection, chosen, count, truncate)
+    for content in (await ask_others(call)).values():
+        other = msgspec.json.decode(content)
+        for name in ("messages", "matching"):
+            answer[name] += other[name]
+        answer["items"] += other["items"]
+    answer["items"].sort(key=lambda one: one["due_ms"])
+    del answer["items"][count:]
+    return answer
+
+
+async def _of_this_node(
+    call: Call, inspection: DelayedInspection, chosen: Chosen, count: int, truncate: int
+) -> View:
+    matching = 0
+    # The heap has the earliest messages, and the latest of them first.
+    heap: list[tuple[int, int, WaitingMessage]] = []
+    async with aclosing(_pieces(inspection)) as pieces:
+        async for piece in pieces:
+            for one in piece.messages:
+                if chosen.takes(one):
+                    matching += 1
+                    item = (-one.due_ms, -matching, one)
+                    if len(heap) < count:
+                        heappush(heap, item)
+                    elif heap and item > heap[0]:
+                        heapreplace(heap, item)
+                await call.node.give_way()
+    items = [await _view(call, one, truncate) for _, _, one in sorted(heap, reverse=True)]
+    return {"messages": inspection.delayed.count, "matching": matching, "items": items}
+
+
+async def _view(call: Call, one: WaitingMessage, truncate: int) -> View:
+    message = one.entry.message
+    payload, encoding = await encode_payload(message.body[:truncate], "auto", call.node.give_way)
+    return {
+        "node": call.node.name,
+        "due_ms": one.due_ms,
+        "exchange": text(message.address.exchange),
+        "routing_key": text(message.address.routing_key),
+        "properties": properties_to_json(header_of(one.entry).properties),
+        "payload": payload,
+        "payload_encoding": encoding,
+        "payload_bytes": len(message.body),
+        "truncated": len(message.body) > truncate,
+    }
+
+
+# Acting
+
+
+@route("POST", "/exchanges/{vhost}/{exchange}/delayed/send")
+async def send_delayed(call: Call) -> Any:
+    """Send messages now that wait at an exchange of the type x-delayed-message."""
+    vhost, exchange = call.vhost(), call.exchange_name()
+    inspection = _inspection(call, vhost, exchange)
+    await require(call, vhost, (EXCHANGE, exchange, "write"))
+    chosen = await _chosen(call)
+    await _note(call, "Sending", vhost, exchange)
+    sent = await _act(call, inspection, chosen, WaitingPiece.release)
+    return await _with_others(call, "sent", sent)
+
+
+@route("POST", "/exchanges/{vhost}/{exchange}/delayed/cancel")
+async def cancel_delayed(call: Call) -> Any:
+    """Cancel messages that wait at an exchange of the type x-delayed-message: drop them."""
+    vhost, exchange = call.vhost(), call.exchange_name()
+    inspection = _inspection(call, vhost, exchange)
+    await require(call, vhost, (EXCHANGE, exchange, "configure"))
+    chosen = await _chosen(call)
+    await _note(call, "Cancelling", vhost, exchange)
+    cancelled = await _act(call, inspection, chosen, WaitingPiece.cancel)
+    await in_task(inspection.safe())
+    return await _with_others(call, "cancelled", cancelled)
+
+
+async def _chosen(call: Call) -> Chosen:
+    """The messages that the body chooses. Raises 400 if it names none."""
+    body = await call.body()
+    ids = body.get("message_ids") or []
+    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+        raise bad_request("message_ids must be a list of texts")
+    if len(ids) > IDS_MAX:
+        raise bad_request(f"message_ids has {len(ids)} ids; the limit is {IDS_MAX}")
+    names = [name for name in ("message_ids", "header", "routing_key", "body") if body.get(name)]
+    if not names and body.get("all") is not True:
+        raise bad_request(
+            "choose messages by message_ids, header, routing_key or body, or all: true"
+        )
+    return Chosen(ids, body)
+
+
+async def _note(call: Call, doing: str, vhost: str, exchange: str) -> None:
+    """Write the audit line before the act, on the node that got the request."""
+    if call.wants_only_own:
+        return
+    body = await call.body()
+    names = ("message_ids", "header", "routing_key", "body", "all")
+    detail = {name: body[name] for name in names if body.get(name)}
+    if len(detail.get("message_ids", ())) > NOTED_MAX:
+        detail["message_ids"] = detail["message_ids"][:NOTED_MAX]
+        detail["message_ids_count"] = len(body["message_ids"])
+    what = f"{doing} messages that wait at {resource(EXCHANGE, exchange, vhost)}"
+    await call.note(ACTIONS[doing], EXCHANGE, exchange, what, vhost, detail)
+
+
+async def _act(
+    call: Call,
+    inspection: DelayedInspection,
+    chosen: Chosen,
+    act: Callable[[WaitingPiece, list[WaitingMessage]], int],
+) -> int:
+    """Act on the chosen messages of this node. Returns how many there were."""
+    done = 0
+    async with aclosing(_pieces(inspection)) as pieces:
+        async for piece in pieces:
+            found = []
+            for one in piece.messages:
+                if chosen.takes(one):
+                    found.append(one)
+                await call.node.give_way()
+            done += act(piece, found)
+            # Otherwise all that is sent would be in memory at once.
+            await in_task(inspection.released())
+    return done
+
+
+async def _with_others(call: Call, name: str, done: int) -> View:
+    """The sum over all nodes. Raises 503 if one did not answer, with the sum of the others."""
+    names = other_nodes(call)
+    answers = await asyncio.gather(
+        *(ask(call, node, is_act=True) for node in names), return_exceptions=True
+    )
+    missing = []
+    for node, answer in zip(names, answers, strict=True):
+        if isinstance(answer, NotAnswered) or (
+            not isinstance(answer, BaseException) and answer.status >= 500
+        ):
+            missing.append(node)
+        elif isinstance(answer, BaseException):
+            raise answer
+        elif answer.status == 200:
+            done += msgspec.json.decode(answer.content)[name]
+    if missing:
+        reason = f"{done} messages were {name}, and node {', '.join(missing)} did not answer"
+        raise ApiError(503, "service_unavailable", reason, details={name: done})
+    return {name: done}

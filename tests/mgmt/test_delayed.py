@@ -1,0 +1,139 @@
+"""Messages that wait at an exchange of the type x-delayed-message: listed, sent now, cancelled."""
+
+import json
+
+import pika
+import pytest
+
+from tests.mgmt.ctl_command import Ctl
+from tests.protocol.raw_client import wait_until
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def channel(node, vhost):
+    node.put(f"permissions/{vhost}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
+    connection = pika.BlockingConnection(
+        pika.ConnectionParameters("127.0.0.1", node.port, virtual_host=vhost)
+    )
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.exchange_declare(
+        "later", "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"}
+    )
+    channel.queue_declare("q", durable=True)
+    channel.queue_bind("q", "later")
+    yield channel
+    connection.close()
+
+
+def publish(channel, message_id, delay_ms=HOUR_MS, **headers):
+    properties = pika.BasicProperties(
+        message_id=message_id, headers={"x-delay": delay_ms, **headers}, delivery_mode=2
+    )
+    channel.basic_publish("later", "k." + message_id, message_id.encode(), properties)
+
+
+def ids(found):
+    return [one["properties"]["message_id"] for one in found["items"]]
+
+
+def act(node, where, name, body):
+    return node.post(f"{where}/{name}", body).body
+
+
+def depth(channel):
+    return channel.queue_declare("q", passive=True).method.message_count
+
+
+def test_messages_are_listed_by_their_times_and_chosen_by_id_header_and_key(node, vhost, channel):
+    where = f"exchanges/{vhost}/later/delayed"
+    publish(channel, "b", HOUR_MS + 1000, customer="42")
+    publish(channel, "a", HOUR_MS, customer="7")
+    publish(channel, "c", HOUR_MS + 2000)
+    found = node.get(where)
+    assert (found["messages"], found["matching"], ids(found)) == (3, 3, ["a", "b", "c"])
+    first, second, _ = found["items"]
+    assert second["due_ms"] > first["due_ms"]
+    assert (first["payload"], first["routing_key"], first["exchange"]) == ("a", "k.a", "later")
+    assert ids(node.get(f"{where}?count=1")) == ["a"]
+    assert ids(node.get(f"{where}?message_id=a&message_id=c")) == ["a", "c"]
+    assert ids(node.get(f"{where}?header=customer:^42$")) == ["b"]
+    assert ids(node.get(f"{where}?routing_key=c$")) == ["c"]
+    shown = node.get(f"exchanges/{vhost}/later")
+    assert (shown["messages_delayed"], shown["next_delayed_at"]) == (3, first["due_ms"])
+    page = node.metrics("/metrics/detailed?family=exchange_metrics&vhost=" + vhost)
+    labels = f'vhost="{vhost}",exchange="later"'
+    assert f"rabbitmq_detailed_exchange_messages_delayed{{{labels}}} 3" in page
+
+
+def test_chosen_messages_are_sent_now_or_cancelled(node, vhost, channel):
+    where = f"exchanges/{vhost}/later/delayed"
+    for name in ("a", "b", "c", "d"):
+        publish(channel, name, customer=name.upper())
+    assert act(node, where, "send", {"message_ids": ["b", "no-such"]}) == {"sent": 1}
+    wait_until(lambda: depth(channel) == 1)
+    _, properties, body = channel.basic_get("q", auto_ack=True)
+    assert (body, properties.headers["x-delay"]) == (b"b", -HOUR_MS)
+    assert act(node, where, "cancel", {"header": ["customer:A"]}) == {"cancelled": 1}
+    assert ids(node.get(where)) == ["c", "d"]
+    assert act(node, where, "send", {"all": True}) == {"sent": 2}
+    wait_until(lambda: depth(channel) == 2)
+    assert act(node, where, "cancel", {"all": True}) == {"cancelled": 0}
+
+
+def test_bad_requests_say_what_is_wrong(node, vhost, channel):
+    where = f"exchanges/{vhost}/later/delayed"
+    for path, status in (
+        (f"exchanges/{vhost}/amq.direct/delayed", 400),
+        (f"exchanges/{vhost}/no-such/delayed", 404),
+        (f"{where}?count=1001", 400),
+        (f"{where}?truncate=-1", 400),
+        (f"{where}?header=a:(", 400),
+    ):
+        assert node.request("GET", path).status == status, path
+    for body in ({}, {"all": False}, {"message_ids": "a"}, {"message_ids": [1]},
+                 {"message_ids": ["x"] * 10_001}, {"header": [1]}):  # fmt: skip
+        for act in ("send", "cancel"):
+            assert node.request("POST", f"{where}/{act}", body).status == 400, body
+
+
+def test_each_act_needs_its_permission(node, vhost, channel):
+    node.put(f"permissions/{vhost}/guest", {"configure": "^$", "write": "^$", "read": "later"})
+    where = f"exchanges/{vhost}/later/delayed"
+    assert node.request("GET", where).status == 200
+    for act in ("send", "cancel"):
+        assert node.request("POST", f"{where}/{act}", {"all": True}).status == 401
+    node.put(f"permissions/{vhost}/guest", {"configure": "^$", "write": "later", "read": "^$"})
+    assert node.request("POST", f"{where}/send", {"all": True}).status == 200
+    assert node.request("GET", where).status == 401
+
+
+def test_leveretctl_lists_sends_and_cancels(node, vhost, channel):
+    ctl = Ctl(node)
+    for name in ("a", "b", "c"):
+        publish(channel, name, customer=name)
+    (one,) = json.loads(
+        ctl(
+            "list_delayed_messages",
+            "-p",
+            vhost,
+            "later",
+            "--message-id",
+            "b",
+            "--formatter",
+            "json",
+        )
+    )
+    assert (one["message_id"], one["payload"]) == ("b", "b")
+    assert "1 messages were sent" in ctl(
+        "send_delayed_messages", "-p", vhost, "later", "--header", "customer:b"
+    )
+    wait_until(lambda: depth(channel) == 1)
+    assert "2 messages were cancelled" in ctl(
+        "cancel_delayed_messages", "-p", vhost, "later", "--all"
+    )
+    code, said = ctl.fails("cancel_delayed_messages", "-p", vhost, "later")
+    assert code == 64
+    assert "--message-id or --header, or --all" in said
