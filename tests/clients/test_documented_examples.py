@@ -15,6 +15,11 @@ import pytest
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
+PYTEST = (
+    "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "no:anyio",
+    "-p", "no:hypothesispytest", "-p", "no:xdist",
+)  # fmt: skip
+"""Without plugins that these tests need for themselves: they take half of a start."""
 AUTO_MODE = "[pytest]\nasyncio_mode = auto\n"
 
 
@@ -71,7 +76,7 @@ def test_the_examples_for_pytest(settings, tmp_path):
         directory.mkdir()
         (directory / f"test_orders_{number}.py").write_text(block)
     assert len(blocks) >= 3
-    output = run("-m", "pytest", "-p", "no:cacheprovider", cwd=tmp_path)
+    output = run(*PYTEST, cwd=tmp_path)
     assert re.search(f"asyncio: mode=.*{'auto' if settings else 'strict'}", output, re.IGNORECASE)
     assert " 4 passed" in output
 
@@ -83,7 +88,7 @@ def test_an_asyncio_test_needs_no_mark_in_auto_mode(tmp_path):
         "    async_amqp_virtual_clock_broker.advance(1)\n"
         "    assert async_amqp_broker.url != async_amqp_virtual_clock_broker.url\n"
     )
-    assert " 1 passed" in run("-m", "pytest", "-p", "no:cacheprovider", cwd=tmp_path)
+    assert " 1 passed" in run(*PYTEST, cwd=tmp_path)
 
 
 def test_the_celery_example(tmp_path):
@@ -91,7 +96,7 @@ def test_the_celery_example(tmp_path):
     application, test = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (tmp_path / "shop.py").write_text(application)
     (tmp_path / "test_shop.py").write_text(test)
-    assert " 1 passed" in run("-m", "pytest", "-p", "no:cacheprovider", cwd=tmp_path)
+    assert " 1 passed" in run(*PYTEST, cwd=tmp_path)
 
 
 def test_the_readme_example(amqp_broker):

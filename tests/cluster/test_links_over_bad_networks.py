@@ -109,7 +109,7 @@ def test_a_slow_and_lossy_network_and_nothing_is_doubled(link):
     link.worsen(LOSS, ROUND_TRIP_SECONDS / 2)
     link.start(PATIENT)
     with link.publishing() as publisher:
-        wait_for_confirms(link, publisher, 1000)
+        wait_for_confirms(link, publisher, 400)
         link.wait_for_more()
     link.wait_for_all(publisher.confirmed)
     link.check_that_it_was_never_lost(publisher.confirmed)
