@@ -21,6 +21,7 @@ from leveret.broker.amqp.properties import (
     PERSISTENT,
     STORED_BCC,
     STORED_FORM,
+    STORED_RETRY,
     Properties,
     decode_properties,
     encode_properties,
@@ -29,7 +30,7 @@ from leveret.broker.amqp.properties import (
 from leveret.records import use_structs
 
 _STORED_PREFIX: Final = b"x-leveret-"
-"""The beginning of `STORED_BCC` and `STORED_FORM`."""
+"""The beginning of `STORED_BCC`, `STORED_FORM` and `STORED_RETRY`."""
 
 
 class Form(NamedTuple):
@@ -40,6 +41,16 @@ class Form(NamedTuple):
 
     protocol: str
     data: bytes
+
+
+class Retry(NamedTuple):
+    """How often a message was returned to its queue, and until when it waits there.
+
+    due_ms: milliseconds of the wall clock; 0 if it does not wait.
+    """
+
+    returns: int
+    due_ms: int
 
 
 @mypyc_attr(acyclic=True)
@@ -53,9 +64,9 @@ class ContentHeader:
     bcc_keys: the routing keys of the BCC header that was removed, because consumers must not see
         it.
     is_kept: the message survives a restart whatever its delivery mode is.
-    stored: the bytes kept on disk for them: `raw`, with headers of the broker for `bcc_keys` and
-    `form`.
-    mark: the data that a queue which changed the properties keeps with them.
+    stored: the bytes kept on disk for them: `raw`, with headers of the broker for `bcc_keys`,
+    `form` and a `Retry`.
+    mark: the data that a queue which changed the properties keeps with them. A `Retry` is on disk.
     form: the publisher's own encoding, if it used another protocol.
 
     Not tracked by the garbage collector: each message may have a header of its own
@@ -150,28 +161,34 @@ def header_with(**properties: Any) -> ContentHeader:
 
 
 def make_header(
-    properties: Properties, bcc_keys: Sequence[str] = (), form: Form | None = None
+    properties: Properties,
+    bcc_keys: Sequence[str] = (),
+    form: Form | None = None,
+    retry: Retry | None = None,
 ) -> ContentHeader:
     """The header of a message with these properties, and with data that consumers do not see.
 
-    On disk the keys of BCC and the form are in headers of the broker.
+    On disk the keys of BCC, the form and the retries are in headers of the broker. retry: becomes
+    the `mark`.
     """
     raw = encode_properties(properties)
-    if not bcc_keys and form is None:
+    if not bcc_keys and form is None and retry is None:
         return read_header(raw)
     headers: Table = dict(properties.get("headers") or {})
     if bcc_keys:
         headers[STORED_BCC] = ("A", [("S", key) for key in bcc_keys])
     if form is not None:
         headers[STORED_FORM] = ("A", [("S", form.protocol), ("x", form.data)])
+    if retry is not None:
+        headers[STORED_RETRY] = ("A", [("l", retry.returns), ("l", retry.due_ms)])
     stored = encode_properties({**properties, "headers": headers})
-    return ContentHeader(raw, scan(raw), tuple(bcc_keys), False, stored, None, form)
+    return ContentHeader(raw, scan(raw), tuple(bcc_keys), False, stored, retry, form)
 
 
 def read_stored(raw: bytes) -> ContentHeader:
     """The header whose `stored` these bytes are. Raises PropertiesError."""
     header = read_header(raw)
-    # `scan` has looked for both headers, among others: only properties that need care have them.
+    # `scan` has looked for these headers, among others: only properties that need care have them.
     if not header.needs_care or _STORED_PREFIX not in raw:
         return header
     headers = dict(header.headers)
@@ -183,9 +200,14 @@ def read_stored(raw: bytes) -> ContentHeader:
         case ("A", [("S", protocol), ("x", data)]):
             del headers[STORED_FORM]
             form = Form(protocol, data)
-    if not bcc_keys and form is None:
+    retry: Retry | None = None
+    match headers.get(STORED_RETRY):
+        case ("A", [("l", returns), ("l", due_ms)]):
+            del headers[STORED_RETRY]
+            retry = Retry(returns, due_ms)
+    if not bcc_keys and form is None and retry is None:
         return header
-    return make_header({**header.properties, "headers": headers or None}, bcc_keys, form)
+    return make_header({**header.properties, "headers": headers or None}, bcc_keys, form, retry)
 
 
 def _keys(field: Field | None) -> list[str]:

@@ -61,11 +61,15 @@ PROPERTY_TYPES: tuple[tuple[str, int, str], ...] = (
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
 _DIRECT_REPLY_TO_BYTES: Final = DIRECT_REPLY_TO.encode()
 STORED_BCC, STORED_FORM = "x-leveret-BCC", "x-leveret-form"
-"""The headers in which the keys of BCC and the form of another protocol are on disk. A client's
-headers of these names are removed."""
+STORED_RETRY: Final = "x-leveret-retry"
+"""The headers in which the keys of BCC, the form of another protocol and the retries of a message
+are on disk. A client's headers of these names are removed."""
 _CARE_HEADERS: Final = frozenset(
-    (b"CC", b"BCC", b"x-death", STORED_BCC.encode(), STORED_FORM.encode())
-)
+    (
+        b"CC", b"BCC", b"x-death", STORED_BCC.encode(), STORED_FORM.encode(),
+        STORED_RETRY.encode(),
+    )
+)  # fmt: skip
 _CARE_SHAPES: Final = name_shapes(_CARE_HEADERS)
 PERSISTENT: Final = 2
 TRANSIENT: Final = 1

@@ -9,6 +9,7 @@ from typing import Any
 
 from leveret.broker.erlang.terms import format_term
 from leveret.broker.plugins.extensions import Extensions
+from leveret.broker.queues.contract.retry_arguments import is_multiplier
 from leveret.broker.queues.contract.stream_arguments import (
     FILTER_BYTES_MAX,
     FILTER_BYTES_MIN,
@@ -34,7 +35,9 @@ delivery limit is none.
 """
 HIGHER_WINS = frozenset(["delayed-retry-min"])
 """Keys for which the higher value of policy and operator policy is in force."""
-OPERATOR_WINS = frozenset(["queue-version", "overflow", "delayed-retry-type"])
+OPERATOR_WINS = frozenset(
+    ["queue-version", "overflow", "delayed-retry-type", "delayed-retry-multiplier"]
+)
 OPERATOR_KEYS = (
     LOWER_WINS
     | HIGHER_WINS
@@ -123,6 +126,9 @@ KEYS: dict[str, tuple[Check, str]] = {
     ),
     "delayed-retry-max": (
         _at_least(1), "valid delayed retry maximum delay. Must be a positive integer"
+    ),
+    "delayed-retry-multiplier": (
+        is_multiplier, "valid delayed retry multiplier. Must be a number from 1 to 1000"
     ),
     "max-age": (_age, "valid max age"),
     "queue-leader-locator": (

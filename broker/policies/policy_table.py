@@ -209,6 +209,9 @@ def effective_options(
         delayed_retry_type=definition.get("delayed-retry-type", declared.delayed_retry_type),
         delayed_retry_min_ms=lower_time(declared.delayed_retry_min_ms, "delayed-retry-min"),
         delayed_retry_max_ms=lower_time(declared.delayed_retry_max_ms, "delayed-retry-max"),
+        delayed_retry_multiplier=definition.get(
+            "delayed-retry-multiplier", declared.delayed_retry_multiplier
+        ),
         max_age_ms=_first_age(definition.get("max-age"), declared.max_age_ms),
         segment_bytes=definition.get("stream-max-segment-size-bytes", declared.segment_bytes),
         filter_bytes=definition.get("stream-filter-size-bytes", declared.filter_bytes),

@@ -18,7 +18,13 @@ QUORUM_QUEUE = QueueKind(
     consumer_arguments=("x-priority", "x-credit", CONSUMER_TIMEOUT),
     policy_target="quorum_queues",
     unsupported_policies=frozenset(
-        (*MIRRORING_POLICIES, *STREAM_POLICIES, "queue-mode", "max-priority")
+        (
+            *MIRRORING_POLICIES,
+            *STREAM_POLICIES,
+            "queue-mode",
+            "max-priority",
+            "delayed-retry-multiplier",
+        )
     ),
     policy_wins=frozenset(("overflow", "expires")),
     credit_max=CREDIT_MAX,

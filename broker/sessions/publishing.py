@@ -28,6 +28,7 @@ from leveret.broker.amqp.properties import (
     PERSISTENT,
     STORED_BCC,
     STORED_FORM,
+    STORED_RETRY,
     TRANSIENT,
     TTL_MS_MAX,
     expiration_ms,
@@ -56,7 +57,7 @@ MESSAGE_BYTES_MAX = 512 * 1024 * 1024
 """RabbitMQ's hard limit, which no configuration raises."""
 _QUEUES = "/queues/"
 _REPLY_ADDRESS = f"{_QUEUES}{DIRECT_REPLY_TO}."
-_HIDDEN = ("BCC", STORED_BCC, STORED_FORM)
+_HIDDEN = ("BCC", STORED_BCC, STORED_FORM, STORED_RETRY)
 """Headers that consumers must not see."""
 
 

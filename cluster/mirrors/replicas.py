@@ -139,6 +139,7 @@ class Replicas:
         held: list[Entry] = []
         if inner.unacked_count:
             held = self._held_by_clients(queue) + self.host.remote_queues.held_of(queue)
+            held += [] if queue.retries is None else queue.retries.held
         kept = KeptTurns(inner, replica.flush_later)
         backing = LeaderBackingQueue(inner, kept, self.host.wall_offset_ms, held=held)
         queue.backing = backing

@@ -137,6 +137,9 @@ def _add_deaths(page: Exposition, node: RunningNode) -> None:
             labels = _labels(kind.module, strategy)
             for reason, family in deaths:
                 page.add(family, died[kind.name, reason], labels)
+        if over_limit := died[CLASSIC_QUEUE.name, "delivery_limit"]:
+            # RabbitMQ's classic queues have no delivery limit.
+            page.add(DELIVERY_LIMIT, over_limit, _labels(CLASSIC_QUEUE.module, strategy))
     name, labels = QUORUM_QUEUE.name, _labels(QUORUM_QUEUE.module, AT_LEAST_ONCE)
     for reason, family in AT_LEAST_ONCE_DEATHS:
         page.add(family, counts.kept[name, reason], labels)

@@ -15,7 +15,7 @@ from leveret.mgmt.statistics.sampler import LENGTHS, QUEUE, QUEUE_MESSAGES, Samp
 from leveret.mgmt.statistics.series import Row, SampleWindow, Series
 from leveret.mgmt.views.channels import connection_details, message_stats
 from leveret.mgmt.views.mirrors import mirror_fields
-from leveret.mgmt.views.quorum import quorum_fields
+from leveret.mgmt.views.quorum import quorum_fields, retry_fields
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time
 from leveret.storage.contract.queue_status import StorageCounts
 
@@ -76,6 +76,8 @@ class QueueViews:
                 view |= {"state": SYNCING, "sync_messages": members.syncing}
             if queue.is_replicated:
                 self._make_replicated(view, queue, status, members)
+        if status.retries is not None:
+            view |= retry_fields(status.retries, status.counts.delayed)
         if status.stream is not None:
             view = _of_stream(view, status.stream)
         if status.owner is not None:

@@ -1,8 +1,11 @@
-"""The fields of quorum queues that RabbitMQ 4.0 and 4.3 have added, in the API's JSON."""
+"""The fields of quorum queues that RabbitMQ 4.0 and 4.3 have added, in the API's JSON.
+
+Classic queues with a delivery limit or delayed retries have some of them.
+"""
 
 from typing import Any
 
-from leveret.broker.queues.contract.status import QuorumStatus
+from leveret.broker.queues.contract.status import QuorumStatus, RetryStatus
 
 HIGH, NORMAL = 1, 0
 """The two levels of priority of 4.0."""
@@ -15,9 +18,8 @@ def quorum_fields(quorum: QuorumStatus, delayed: int) -> dict[str, Any]:
     """
     if quorum.priorities == 1:
         return {}
-    limit = quorum.delivery_limit
     fields: dict[str, Any] = {
-        "delivery_limit": "unlimited" if limit is None else limit,
+        "delivery_limit": _limit(quorum.delivery_limit),
         "messages_ready_returned": quorum.returned,
     }
     if quorum.priorities == HIGH + 1:
@@ -27,9 +29,21 @@ def quorum_fields(quorum: QuorumStatus, delayed: int) -> dict[str, Any]:
         return fields
     fields["messages_by_priority"] = {str(level): count for level, count in quorum.by_priority}
     fields["messages_active_priorities"] = len(quorum.by_priority)
-    fields["delayed_retry"] = quorum.delayed_retry
-    fields["messages_delayed"] = delayed
+    return fields | _delays(quorum, delayed)
+
+
+def retry_fields(retries: RetryStatus, delayed: int) -> dict[str, Any]:
+    """The same fields of a classic queue. delayed: the number of delayed messages."""
+    return {"delivery_limit": _limit(retries.delivery_limit), **_delays(retries, delayed)}
+
+
+def _delays(status: QuorumStatus | RetryStatus, delayed: int) -> dict[str, Any]:
+    fields: dict[str, Any] = {"delayed_retry": status.delayed_retry, "messages_delayed": delayed}
     if delayed:
-        fields["next_delayed_at"] = quorum.next_delayed_ms
-        fields["last_delayed_at"] = quorum.last_delayed_ms
+        fields["next_delayed_at"] = status.next_delayed_ms
+        fields["last_delayed_at"] = status.last_delayed_ms
     return fields
+
+
+def _limit(limit: int | None) -> int | str:
+    return "unlimited" if limit is None else limit

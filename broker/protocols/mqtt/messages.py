@@ -19,6 +19,7 @@ from leveret.broker.amqp.properties import (
     PERSISTENT,
     STORED_BCC,
     STORED_FORM,
+    STORED_RETRY,
     TRANSIENT,
     TTL_MS_MAX,
 )
@@ -50,7 +51,7 @@ RESPONSE_TOPIC_HEADER: Final = "x-reply-to-topic"
 _PASSED_ON: Final = (
     PAYLOAD_FORMAT_INDICATOR, CONTENT_TYPE, RESPONSE_TOPIC, CORRELATION_DATA, USER_PROPERTY,
 )  # fmt: skip
-_NOT_HEADERS: Final = frozenset(("CC", "BCC", "x-death", STORED_BCC, STORED_FORM))
+_NOT_HEADERS: Final = frozenset(("CC", "BCC", "x-death", STORED_BCC, STORED_FORM, STORED_RETRY))
 """User properties with these names are no headers, since they have a meaning there."""
 _NOT_USER_PROPERTIES: Final = frozenset((RESPONSE_TOPIC_HEADER, "x-death"))
 

@@ -35,6 +35,8 @@ from leveret.broker.queues.delivery.dispatch import ConsumerRing
 from leveret.broker.queues.delivery.expiry import UnusedExpiry
 from leveret.broker.queues.delivery.failed_reads import FailedReads, reading
 from leveret.broker.queues.delivery.publisher_hold import PublisherHold
+from leveret.broker.queues.retries.configuring import configured
+from leveret.broker.queues.retries.retries import Retries
 from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
@@ -57,6 +59,7 @@ class ClassicQueue(Actor):
     storage_id: the number under which a durable queue's messages are kept; 0 if they are not.
     what: its name, for texts.
     is_plain: runs are published unchecked, since there is no limit or time to live.
+    retries: None unless there is a delivery limit, or retries are delayed (retries/retries.py).
     """
 
     __slots__ = (
@@ -89,6 +92,7 @@ class ClassicQueue(Actor):
         "policy",
         "publisher_hold",
         "reads",
+        "retries",
         "ring",
         "storage_id",
         "vhost_name",
@@ -145,6 +149,7 @@ class ClassicQueue(Actor):
         self.publisher_hold = PublisherHold(self.backing, self.ring, self.counts, owner.turns)
         self._deaths = DeadLettering(self, owner)
         self._expiry = self._deaths.expiry
+        self.retries: Retries | None = None
         self._unused = UnusedExpiry(
             self._clock,
             lambda: bool(self.ring.consumers),
@@ -152,6 +157,7 @@ class ClassicQueue(Actor):
         )
         self._unused.set_time(self.options.expires_ms)
         self._deaths.watch_head()
+        self._configure_retries()
 
     def __repr__(self) -> str:
         return f"classic {self.what}"
@@ -167,8 +173,31 @@ class ClassicQueue(Actor):
         self.is_plain = self._can_publish_runs()
         self.backing.set_lazy(options.is_lazy)
         self._unused.set_time(options.expires_ms)
+        self._configure_retries()
         self._deaths.enforce_limits()
         self._deaths.drop_expired()
+
+    # Retries
+
+    def _configure_retries(self) -> None:
+        self.retries = configured(self, self._owner, self._deaths)
+        if isinstance(self.figures, ClassicFigures):
+            self.figures.retries = self.retries
+
+    @property
+    def waiting_count(self) -> int:
+        """The messages that wait for a retry."""
+        return 0 if self.retries is None else len(self.retries.waiting)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of their bodies."""
+        return 0 if self.retries is None else self.retries.waiting.bytes
+
+    def return_waiting(self) -> None:
+        """Make messages that wait ready, because the queue is to be read as a whole."""
+        if self.retries is not None:
+            self.retries.return_all()
 
     def suspend_expiry(self) -> None:
         """Keep expired messages until `resume_expiry`. Nothing may be published meanwhile."""
@@ -265,8 +294,10 @@ class ClassicQueue(Actor):
         self._deaths.drop_expired()
 
     def _would_overflow(self, message: Message) -> bool:
-        body_bytes = self.backing.ready_bytes + len(message.body)
-        return self.options.is_exceeded(self.backing.ready_count + 1, body_bytes)
+        body_bytes = self.backing.ready_bytes + self.waiting_bytes + len(message.body)
+        return self.options.is_exceeded(
+            self.backing.ready_count + self.waiting_count + 1, body_bytes
+        )
 
     # Delivering
 
@@ -277,6 +308,8 @@ class ClassicQueue(Actor):
         if self._deaths.is_behind:
             self._deaths.go_on()
             self.wake()
+        if self.retries is not None and self.retries.is_behind:
+            self.retries.go_on()
 
     def deliver_ready(self) -> None:
         """Deliver until there are no messages, no consumer with room, or no time left."""
@@ -324,9 +357,22 @@ class ClassicQueue(Actor):
             count = backing.unexpired(count, now_ms or self._clock.now_ms())
             if not count:
                 return 1 if self._deaths.drop_expired() and backing.ready_count else 0
+        retries = self.retries
+        if retries is not None:
+            return self._deliver_counted(retries, count, consumer)
         entries = backing.fetch(count, not consumer.no_ack)
         self._hand_over(entries, consumer)
         return len(entries)
+
+    def _deliver_counted(self, retries: Retries, count: int, consumer: Consumer) -> int:
+        """Deliver messages, some of which may have been returned; how many were fetched."""
+        fetched = self.backing.fetch(count, True)
+        entries = retries.prepare(fetched)
+        if consumer.no_ack:
+            self.backing.ack(entries)
+        if entries:
+            self._hand_over(entries, consumer)
+        return len(fetched)
 
     def _hand_over(self, entries: list[Entry], consumer: Consumer) -> None:
         if consumer.no_ack:
@@ -356,7 +402,7 @@ class ClassicQueue(Actor):
             self._deaths.when_done(lambda: self.get(ack_required, answer))
             return
         try:
-            entries = self.backing.fetch(1, ack_required)
+            entries = self._fetch_one(ack_required)
         except Unreadable as error:
             self.reads.note(error)
             self.reads.wait(answer, lambda: self.get(ack_required, answer))
@@ -369,6 +415,17 @@ class ClassicQueue(Actor):
         self.note_left(entries)
         self._deaths.watch_head()
         answer.give(Got(entry, self.backing.ready_count))
+
+    def _fetch_one(self, ack_required: bool) -> list[Entry]:
+        retries, backing = self.retries, self.backing
+        if retries is None:
+            return backing.fetch(1, ack_required)
+        entries: list[Entry] = []
+        while not entries and backing.ready_count:
+            entries = retries.prepare(backing.fetch(1, True))
+        if not ack_required:
+            backing.ack(entries)
+        return entries
 
     def settle_deliveries(self) -> None:
         """Make the deliveries of the queue's next turn now, before the queue is inspected."""
@@ -395,6 +452,13 @@ class ClassicQueue(Actor):
                 for entry in entries:
                     self._owner.tracer.dropped(self, entry.message, QUEUE_DELETED)
             return
+        if self.retries is None:
+            self.make_ready(entries)
+        else:
+            self.retries.take_back(entries, is_failed)
+
+    def make_ready(self, entries: Sequence[Entry]) -> None:
+        """Requeue entries, and have them delivered."""
         self.may_redeliver = True
         self.backing.requeue(entries)
         if not self.is_plain or self._expiry.is_wanted:
@@ -487,6 +551,8 @@ class ClassicQueue(Actor):
             return
         self.settle_deliveries()
         count, freeing = self.backing.purge()
+        if self.retries is not None:
+            count += self.retries.purge()
         self.publisher_hold.look()
         if self._owner.tracer is not None:
             self._owner.tracer.emptied(self, PURGE, count)
@@ -498,7 +564,8 @@ class ClassicQueue(Actor):
     ) -> None:
         """Delete the queue; answer with the number of its ready messages."""
         self.settle_deliveries()
-        if if_empty and self.backing.ready_count and not self.reads.has_crashed:
+        is_empty = not (self.backing.ready_count or self.waiting_count)
+        if if_empty and not is_empty and not self.reads.has_crashed:
             answer.refuse(precondition_failed(f"{self.what} not empty"))
         elif if_unused and self.ring.consumers:
             answer.refuse(precondition_failed(f"{self.what} in use"))
@@ -519,6 +586,11 @@ class ClassicQueue(Actor):
         # Breaking these cycles frees the queue immediately, not in a full garbage collection.
         deaths, self._deaths = self._deaths, NO_DEAD_LETTERING
         deaths.close()
+        if self.retries is not None:
+            self.retries.close()
+            self.retries = None
+        if isinstance(self.figures, ClassicFigures):
+            self.figures.retries = None
         self.publisher_hold.release()
         self._unused.close()
         self.reads.close()

@@ -25,6 +25,7 @@ from leveret.broker.queues.delivery.age import QueueAges
 from leveret.broker.queues.delivery.counting import QueueCounts
 from leveret.broker.queues.delivery.dispatch import ConsumerRing
 from leveret.broker.queues.delivery.failed_reads import FailedReads
+from leveret.broker.queues.retries.retries import Retries
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.pending import Answer
 from leveret.storage.contract.backing_queue import BackingQueue, FirstReady
@@ -36,9 +37,12 @@ MESSAGE_BYTES = 120
 
 
 class ClassicFigures:
-    """The figures of one classic queue. owner: the owner of an exclusive queue."""
+    """The figures of one classic queue. owner: the owner of an exclusive queue.
 
-    __slots__ = ("_ages", "_backing", "_clock", "_counts", "_owner", "_reads", "_ring")
+    retries: None while there is no delivery limit and no delayed retry.
+    """
+
+    __slots__ = ("_ages", "_backing", "_clock", "_counts", "_owner", "_reads", "_ring", "retries")
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class ClassicFigures:
         self._owner = owner
         self._clock = clock
         self._reads = reads
+        self.retries: Retries | None = None
 
     def refresh(self, answer: Answer[None]) -> None:
         """Answer at once: all figures are computed on demand."""
@@ -65,10 +70,11 @@ class ClassicFigures:
     def counts(self) -> CoarseCounts:
         """The queue's counts; takes about a microsecond."""
         counts, backing = self._counts, self._backing
+        waiting = 0 if self.retries is None else len(self.retries.waiting)
         return CoarseCounts(
-            backing.ready_count, backing.unacked_count, len(self._ring.consumers),
+            backing.ready_count, backing.unacked_count - waiting, len(self._ring.consumers),
             counts.published, counts.delivered, counts.delivered_no_ack, counts.got,
-            counts.got_no_ack, counts.got_empty, counts.redelivered, counts.acked,
+            counts.got_no_ack, counts.got_empty, counts.redelivered, counts.acked, 0, waiting,
         )  # fmt: skip
 
     def ages(self) -> AgeFigures:
@@ -105,6 +111,7 @@ class ClassicFigures:
             owner=None if owner is None else _connection_figures(owner),
             memory_bytes=QUEUE_BYTES + MESSAGE_BYTES * storage.ram + storage.ram_bytes,
             head_timestamp_s=_timestamp_s(heads[0].entry) if heads else None,
+            retries=None if self.retries is None else self.retries.status(),
         )
 
     def backing_queue_status(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from leveret.broker.amqp.properties import TTL_MS_MAX
 from leveret.broker.erlang.terms import format_term
 from leveret.broker.queues.contract.offset_specification import OFFSET_ARGUMENT, read_offset
 from leveret.broker.queues.contract.queue_kind import TYPE_ARGUMENT
+from leveret.broker.queues.contract.retry_arguments import read_multiplier
 from leveret.broker.queues.contract.stream_arguments import (
     FILTER_BYTES_MAX,
     FILTER_BYTES_MIN,
@@ -32,7 +33,6 @@ AT_MOST_ONCE, AT_LEAST_ONCE = "at-most-once", "at-least-once"
 STRATEGIES = (AT_MOST_ONCE, AT_LEAST_ONCE)
 CONSUMER_TIMEOUT = "x-consumer-timeout"
 """An argument of queues and of consumers."""
-DELAYED_RETRY_TYPES = ("all", "failed", "returned", "disabled")
 LEADER_LOCATORS = ("client-local", "balanced", "random", "least-leaders")
 NO_LIMIT = 1 << 62
 """A delivery limit that no message reaches: RabbitMQ's reading of a limit that is not a number, and
@@ -62,6 +62,7 @@ class QueueOptions(NamedTuple):
     delayed_retry_type: str = ""
     delayed_retry_min_ms: int | None = None
     delayed_retry_max_ms: int | None = None
+    delayed_retry_multiplier: float | None = None
     max_age_ms: int | None = None
     segment_bytes: int | None = None
     filter_bytes: int | None = None
@@ -134,6 +135,7 @@ def read_options(arguments: Table) -> QueueOptions:
         delayed_retry_type=_text_or_none(arguments.get("x-delayed-retry-type")) or "",
         delayed_retry_min_ms=_positive_or_none(arguments.get("x-delayed-retry-min")),
         delayed_retry_max_ms=_positive_or_none(arguments.get("x-delayed-retry-max")),
+        delayed_retry_multiplier=read_multiplier(arguments.get("x-delayed-retry-multiplier")),
         max_age_ms=age_ms(_text_or_none(arguments.get("x-max-age")) or ""),
         segment_bytes=value("x-stream-max-segment-size-bytes"),
         filter_bytes=value("x-stream-filter-size-bytes"),
@@ -162,15 +164,11 @@ def ignored_arguments(arguments: Table) -> list[str]:
 
     RabbitMQ does not check them, and reads them as none.
     """
-    read = read_options(arguments)
-    limit, retry = arguments.get("x-delivery-limit"), read.delayed_retry_type
+    limit = arguments.get("x-delivery-limit")
     target = arguments.get("x-quorum-target-group-size")
     is_meant = {
         "x-delivery-limit": limit is not None and limit[0] in INTEGER_LETTERS,
         "x-quorum-target-group-size": _positive_or_none(target),
-        "x-delayed-retry-type": retry in DELAYED_RETRY_TYPES,
-        "x-delayed-retry-min": read.delayed_retry_min_ms,
-        "x-delayed-retry-max": read.delayed_retry_max_ms,
     }
     return [name for name, value in is_meant.items() if name in arguments and not value]
 

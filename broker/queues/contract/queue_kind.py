@@ -20,7 +20,8 @@ CLASSIC_ARGUMENTS = (
     "x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key",
     "x-max-length", "x-max-length-bytes", "x-max-priority", "x-overflow", "x-queue-mode",
     "x-queue-version", "x-single-active-consumer", "x-queue-type", "x-queue-master-locator",
-    "x-consumer-timeout",
+    "x-consumer-timeout", "x-delivery-limit", "x-delayed-retry-type", "x-delayed-retry-min",
+    "x-delayed-retry-max", "x-delayed-retry-multiplier",
 )  # fmt: skip
 QUORUM_ARGUMENTS = (
     "x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-expires",
@@ -184,7 +185,6 @@ CLASSIC_QUEUE = QueueKind(
         (
             *STREAM_POLICIES,
             "queue-leader-locator",
-            "delivery-limit",
             "dead-letter-strategy",
             "target-group-size",
         )

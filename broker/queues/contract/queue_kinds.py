@@ -20,6 +20,7 @@ from leveret.broker.queues.contract.placement import HERE, Placement
 from leveret.broker.queues.contract.queue_client import ExclusiveOwner
 from leveret.broker.queues.contract.queue_factory import QueueFactory
 from leveret.broker.queues.contract.queue_kind import CLASSIC, TYPE_ARGUMENT, QueueKind
+from leveret.broker.queues.contract.retry_arguments import check_retry_arguments
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.runtime.names import QUEUE, resource
 
@@ -122,6 +123,7 @@ class QueueKinds:
         types = tuple(dict.fromkeys((*self._factories, *self._not_served)))
         check_queue_type(arguments, types, queue, vhost)
         check_declare_arguments(arguments, kind.arguments, queue, vhost)
+        check_retry_arguments(arguments, kind, queue, vhost)
         kind.check_arguments(arguments, queue, vhost)
 
 

@@ -32,8 +32,8 @@ class CoarseCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The numbers of a queue's messages and consumers, and totals of its message events.
 
     ready, unacked: messages in the queue now. dlx: dead letters that a quorum queue keeps until
-    they are confirmed. delayed: messages that a quorum queue has taken back, and that are ready
-    again after a time. All others except `consumers` are totals since the queue was declared or the
+    they are confirmed. delayed: messages that the queue has taken back, and that are ready again
+    after a time. All others except `consumers` are totals since the queue was declared or the
     node started; with `no_ack`: deliveries and gets that need no ack.
     """
 
@@ -175,6 +175,19 @@ class QuorumStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     delayed_retry: str = "disabled"
 
 
+class RetryStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """The returned messages of a classic queue that wait, and what is set for them.
+
+    The fields are those of `QuorumStatus`.
+    """
+
+    delivery_limit: int | None
+    delayed_bytes: int
+    next_delayed_ms: int
+    last_delayed_ms: int
+    delayed_retry: str
+
+
 class StreamStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What only streams have, from the member on this node.
 
@@ -216,7 +229,7 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     head_timestamp_s: the timestamp of the first ready message, if it has one and is in memory.
     declared_at_s: wall-clock time; for a recovered queue, the start time of the node. dlx_bytes:
     the bytes of the bodies of its retained dead letters. quorum: of a replicated quorum queue.
-    stream: of a stream.
+    stream: of a stream. retries: of a classic queue with a delivery limit or delayed retries.
     """
 
     counts: CoarseCounts
@@ -232,6 +245,7 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     dlx_bytes: int = 0
     quorum: QuorumStatus | None = None
     stream: StreamStatus | None = None
+    retries: RetryStatus | None = None
 
 
 class QueueFigures(Protocol):

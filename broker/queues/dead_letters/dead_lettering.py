@@ -15,6 +15,7 @@ from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.queues.contract.arguments import REJECT_PUBLISH_DLX, QueueOptions
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_owner import QueueOwner
+from leveret.broker.queues.contract.retry_headers import as_published
 from leveret.broker.queues.dead_letters.header import EXPIRED, MAXLEN, REJECTED, letter_work
 from leveret.broker.queues.delivery.expiry import HeadExpiry
 from leveret.broker.queues.delivery.failed_reads import FailedReads, reading
@@ -32,6 +33,14 @@ class DyingQueue(QueueClient, Protocol):
     backing: BackingQueue
     reads: FailedReads
 
+    @property
+    def waiting_count(self) -> int:
+        """The messages that wait for a retry: they count for the length limits."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of their bodies."""
+
     def have_turn(self) -> None:
         """Request a turn, which calls `DeadLettering.go_on`."""
 
@@ -43,7 +52,7 @@ class DeadLettering:
     """
 
     __slots__ = (
-        "_clock", "_owner", "_queue", "_rejected", "_turns", "_waiting", "expiry", "is_behind",
+        "_clock", "_dying", "_owner", "_queue", "_turns", "_waiting", "expiry", "is_behind",
         "reads",
     )  # fmt: skip
 
@@ -52,7 +61,7 @@ class DeadLettering:
         self._owner = owner
         self._turns = owner.turns
         self._clock: Clock = owner.clock
-        self._rejected: deque[Entry] = deque()
+        self._dying: deque[tuple[str, deque[Entry]]] = deque()
         self._waiting: list[Callable[[], object]] = []
         self.is_behind = False
         self.reads = queue.reads
@@ -65,7 +74,7 @@ class DeadLettering:
     def go_on(self) -> None:
         """In the queue's turn: handle the deaths that were left for it."""
         self.is_behind = False
-        self._reject_some()
+        self._go_on_dying()
         self.enforce_limits()
         self.drop_expired()
         if not self.is_behind:
@@ -73,7 +82,7 @@ class DeadLettering:
 
     def close(self) -> None:
         """The queue ends."""
-        self._rejected.clear()
+        self._dying.clear()
         self.is_behind = False
         self.expiry.stop()
         self._call_waiting()
@@ -119,7 +128,8 @@ class DeadLettering:
         if not messages:
             return
         if self._options.dead_letter_exchange is not None:
-            self._owner.dead_letter(self._queue, messages, reason)
+            letters = [as_published(message) for message in messages]
+            self._owner.dead_letter(self._queue, letters, reason)
         else:
             self._owner.note_discarded(self._queue, reason, len(messages))
 
@@ -134,9 +144,12 @@ class DeadLettering:
     @reading
     def _drop_over_limits(self) -> None:
         options, backing = self._options, self._queue.backing
+        waiting_count, waiting_bytes = self._queue.waiting_count, self._queue.waiting_bytes
         dropped: list[Message] = []
         try:
-            while options.is_exceeded(backing.ready_count, backing.ready_bytes):
+            while options.is_exceeded(
+                backing.ready_count + waiting_count, backing.ready_bytes + waiting_bytes
+            ):
                 if self._turns.work_left <= 0:
                     self._go_on_later()
                     return
@@ -187,22 +200,30 @@ class DeadLettering:
         if head is not None:
             self.expiry.watch(head.expires_at_ms)
 
-    # Rejections
+    # Messages that no longer are ready
 
     def reject(self, entries: Sequence[Entry]) -> None:
         """A client rejects delivered messages."""
-        self._rejected.extend(entries)
-        self._reject_some()
+        self.let_die(entries, REJECTED)
 
-    def _reject_some(self) -> None:
-        rejected, done = self._rejected, []
-        while rejected and self._turns.work_left > 0:
-            done.append(rejected.popleft())
-            self._count_work(done[-1].message)
-        if done:
-            self._dead_letter([entry.message for entry in done], REJECTED)
+    def let_die(self, entries: Sequence[Entry], reason: str) -> None:
+        """Let unacked messages die."""
+        self._dying.append((reason, deque(entries)))
+        self._go_on_dying()
+
+    def _go_on_dying(self) -> None:
+        dying = self._dying
+        while dying and self._turns.work_left > 0:
+            reason, entries = dying[0]
+            done: list[Entry] = []
+            while entries and self._turns.work_left > 0:
+                done.append(entries.popleft())
+                self._count_work(done[-1].message)
+            if not entries:
+                dying.popleft()
+            self._dead_letter([entry.message for entry in done], reason)
             self._queue.backing.ack(done)
-        if rejected:
+        if dying:
             self._go_on_later()
 
 
@@ -238,6 +259,9 @@ class NoDeadLettering(DeadLettering):
         """Do nothing."""
 
     def reject(self, entries: Sequence[Entry]) -> None:
+        """Do nothing."""
+
+    def let_die(self, entries: Sequence[Entry], reason: str) -> None:
         """Do nothing."""
 
 

@@ -99,6 +99,7 @@ class ClassicMessages:
     def held(self) -> HeldEntries | None:
         """The entries that clients hold; None if some are just being returned or dead-lettered."""
         queue = self._queue
+        queue.return_waiting()
         held = HeldEntries(self._holds.records_of(queue), self._remote_queues.held_of(self.client))
         count = len(held.records) + len(held.hosted)
         return held if count == queue.backing.unacked_count else None

@@ -151,8 +151,6 @@ def test_a_queue_is_placed_under_a_new_identity(factory, cluster):
         ("x-delivery-limit", ("S", "many")),
         ("x-quorum-target-group-size", ("I", 0)),
         ("x-quorum-target-group-size", ("S", "3")),
-        ("x-delayed-retry-type", ("S", "some")),
-        ("x-delayed-retry-min", ("I", -1)),
     ],
 )
 def test_a_value_that_means_nothing_is_named_in_the_log(factory, caplog, name, field):

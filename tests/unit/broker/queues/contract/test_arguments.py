@@ -53,6 +53,7 @@ def test_every_argument_is_read():
         "x-queue-version": ("I", 2), "x-unknown": ("V", None), "x-consumer-timeout": ("I", 6),
         "x-delivery-limit": ("I", 7), "x-delayed-retry-type": ("S", "all"),
         "x-delayed-retry-min": ("I", 8), "x-delayed-retry-max": ("I", 9), "x-max-age": ("S", "2m"),
+        "x-delayed-retry-multiplier": ("d", 1.5),
         "x-stream-max-segment-size-bytes": ("I", 10), "x-stream-filter-size-bytes": ("I", 16),
     }  # fmt: skip
     check_declare(arguments, "q", "/")
@@ -74,6 +75,7 @@ def test_every_argument_is_read():
         "all",
         8,
         9,
+        1.5,
         120_000,
         10,
         16,

@@ -1,0 +1,1 @@
+"""Delayed retries of classic queues, and their delivery limit."""

@@ -1,0 +1,87 @@
+"""Begins and ends the retries of a queue when its options change, and finds those that waited.
+
+After a restart or a change of leaders, messages that waited (retries.py) are ready messages with a
+time in their header. The queue is read once, in turns, and they are put aside, so that they are
+counted and shown. A consumer that is faster does the same for the messages that it fetches. A
+message that cannot be read is left to consumers.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from leveret.broker.queues.contract.queue_owner import QueueOwner
+from leveret.broker.queues.dead_letters.dead_lettering import DeadLettering
+from leveret.broker.queues.retries.retries import Retries, ReturningQueue, are_wanted
+from leveret.broker.runtime.long_work import LongWork, Step
+from leveret.broker.runtime.pending import Answer
+from leveret.storage.contract.backing_queue import BeingRead, Unreadable
+from leveret.storage.messages.message import Entry
+
+READ_BYTES = 256 * 1024
+READ_WORK = 4
+"""The work of looking at one message."""
+
+
+class ConfiguredQueue(ReturningQueue, Protocol):
+    """The queue. retries: None if it has none."""
+
+    retries: Retries | None
+
+
+def configured(queue: ConfiguredQueue, owner: QueueOwner, deaths: DeadLettering) -> Retries | None:
+    """The retries of a queue with its present options; None if they ask for none."""
+    options, retries = queue.options, queue.retries
+    if retries is not None:
+        retries.configure(options)
+        return None if retries.is_idle and not are_wanted(options) else retries
+    if not are_wanted(options):
+        return None
+    retries = Retries(queue, owner, deaths)
+    retries.configure(options)
+    if queue.may_redeliver and queue.backing.ready_count:
+        end = max([end for _, end in queue.backing.given_positions()], default=0)
+        work = LongWork(
+            owner.turns, f"finding the retries of {queue!r}", _Search(queue, end).steps()
+        )
+        owner.turns.wake(work)
+    return retries
+
+
+class _Search:
+    """Reads the messages below the position `end`."""
+
+    def __init__(self, queue: ConfiguredQueue, end: int) -> None:
+        self._queue = queue
+        self._end = end
+        self._position = 0
+        self._entries: list[Entry] = []
+
+    def steps(self) -> Iterator[Step]:
+        """Each step reads a piece of the queue, or waits for the disk."""
+        while self._position < self._end and not self._queue.is_deleted:
+            answer: Answer[None] = Answer()
+            self._read(answer)
+            if not answer.is_given:
+                yield answer
+            entries, retries = self._entries, self._queue.retries
+            if not entries or retries is None or self._queue.is_deleted:
+                return
+            self._position = self._queue.backing.position_of(entries[-1]) + 1
+            retries.found(entries)
+            yield READ_WORK * len(entries)
+
+    def _read(self, answer: Answer[None]) -> None:
+        """Read the next piece; none if it cannot be read."""
+        self._entries = []
+        if not self._queue.is_deleted:
+            cursor = self._queue.backing.cursor(self._position)
+            try:
+                self._entries = cursor.read(READ_BYTES)
+            except BeingRead as error:
+                error.when_done(lambda: self._read(answer))
+                return
+            except Unreadable:
+                pass
+            finally:
+                cursor.close()
+        answer.give(None)
