@@ -20,6 +20,7 @@ from leveret.mgmt.api import (
     control,
     definitions,
     delayed,
+    delayed_retries,
     discarded,
     exchanges,
     federation,
@@ -52,9 +53,9 @@ from leveret.mgmt.api.routes import ROUTES, ApiRoute
 logger = logging.getLogger("leveret.plugins")
 
 _OWN = (
-    acting, authentication, clients, cluster, consumers, control, definitions, delayed, discarded,
-    exchanges,
-    federation, health, overview, parameters, plan, plugins, queues, quorum_members,
+    acting, authentication, clients, cluster, consumers, control, definitions, delayed,
+    delayed_retries, discarded, exchanges, federation, health, overview, parameters, plan, plugins,
+    queues, quorum_members,
     replicated_queues, retained, retrying, schema_replication, shovels, streams, stream_messages,
     stream_positions, stream_replicas, super_streams, traces, unroutable, users, served,
     vhosts, workbench,

@@ -21,7 +21,7 @@ from leveret.mgmt.api.errors import ApiError, bad_request, from_fault, not_found
 from leveret.mgmt.api.text_patterns import TextPattern, compile_text_pattern
 from leveret.mgmt.slices import GiveWay
 from leveret.storage.contract.backing_queue import Cursor, Unreadable
-from leveret.storage.messages.message import Entry
+from leveret.storage.messages.message import Entry, Message
 
 READ_BYTES = 128 * 1024
 """Some hundreds of small messages, read from disk in about a millisecond."""
@@ -72,7 +72,12 @@ class PatternFilter:
 
 def header_of(entry: Entry) -> ContentHeader:
     """The header of a message, which a client has published."""
-    header = entry.message.header
+    return header_of_message(entry.message)
+
+
+def header_of_message(message: Message) -> ContentHeader:
+    """The header of a message of a queue."""
+    header = message.header
     assert isinstance(header, ContentHeader)
     return header
 

@@ -55,6 +55,9 @@ MODULES = {
     ),
     "protocol_clients": ("list_mqtt_connections", "list_stomp_connections"),
     "plugins": ("directories", "disable", "enable", "is_enabled", "list", "set"),
+    "delayed_retries": (
+        "deliver_delayed_retries", "discard_delayed_retries", "list_delayed_retries",
+    ),
     "policies": (
         "clear_global_parameter", "clear_operator_policy", "clear_parameter", "clear_policy",
         "list_global_parameters", "list_operator_policies", "list_parameters", "list_policies",

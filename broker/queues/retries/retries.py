@@ -81,7 +81,7 @@ class Retries:
 
     __slots__ = (
         "_clock", "_deaths", "_delay", "_limit", "_owner", "_queue", "_returned", "_timer",
-        "_timer_ms", "_turns", "is_behind", "waiting",
+        "_timer_ms", "_turns", "_wall_offset_ms", "is_behind", "waiting",
     )  # fmt: skip
 
     def __init__(self, queue: ReturningQueue, owner: QueueOwner, deaths: DeadLettering) -> None:
@@ -90,6 +90,8 @@ class Retries:
         self._turns = owner.turns
         self._clock = owner.clock
         self._deaths = deaths
+        # Once, as the store does it: each calculation is rounded, so that times would differ.
+        self._wall_offset_ms = int(owner.clock.wall_time_s() * 1000) - owner.clock.now_ms()
         self._limit: int | None = None
         self._delay: RetryDelay | None = None
         self._returned: deque[tuple[Entry, bool]] = deque()
@@ -107,10 +109,6 @@ class Retries:
     def is_idle(self) -> bool:
         """Whether nothing waits, and no message that was returned remains to be handled."""
         return not self.waiting and not self._returned
-
-    def _wall_offset_ms(self) -> int:
-        """The wall clock minus the broker's clock."""
-        return int(self._clock.wall_time_s() * 1000) - self._clock.now_ms()
 
     # Returned messages
 
@@ -149,7 +147,7 @@ class Retries:
     def _replace(self, entry: Entry, count: int, delay_ms: int) -> None:
         """Have a copy of a message wait in its place (RT2)."""
         due_ms = self._clock.now_ms() + delay_ms
-        copy = with_retry(entry.message, Retry(count, due_ms + self._wall_offset_ms()))
+        copy = with_retry(entry.message, Retry(count, due_ms + self._wall_offset_ms))
         backing = self._queue.backing
         place = backing.next_position_of(copy)
         backing.publish(run_of([copy]), entry.expires_at_ms)
@@ -175,7 +173,7 @@ class Retries:
             if isinstance(retry, Retry):
                 if not now_ms:
                     now_ms = self._clock.now_ms()
-                    wall_ms = now_ms + self._wall_offset_ms()
+                    wall_ms = now_ms + self._wall_offset_ms
                 if retry.due_ms > wall_ms:
                     self._hold(entry, now_ms + retry.due_ms - wall_ms)
                     continue
@@ -187,7 +185,7 @@ class Retries:
 
     def found(self, entries: Sequence[Entry]) -> None:
         """Put aside ready entries that a cursor has read, and whose times have not come."""
-        wall_ms = self._clock.now_ms() + self._wall_offset_ms()
+        wall_ms = self._clock.now_ms() + self._wall_offset_ms
         early = [
             entry for entry in entries
             if (retry := retry_of(entry.message)) is not None and retry.due_ms > wall_ms
@@ -232,7 +230,7 @@ class Retries:
 
     def listed(self, count_max: int) -> list[WaitingRetry]:
         """The first messages that wait, in the order of their times."""
-        offset_ms = self._wall_offset_ms()
+        offset_ms = self._wall_offset_ms
         found: list[WaitingRetry] = []
         for position, waiting in self.waiting:
             if len(found) == count_max:
@@ -305,7 +303,7 @@ class Retries:
 
     def status(self) -> RetryStatus:
         """The figures for management."""
-        offset_ms, waiting, delay = self._wall_offset_ms(), self.waiting, self._delay
+        offset_ms, waiting, delay = self._wall_offset_ms, self.waiting, self._delay
         shown = "disabled"
         if delay is not None:
             kind = "all" if delay.is_for_failed and delay.is_for_returned else (

@@ -22,6 +22,7 @@ from leveret.mgmt.api.description import (
     operations_links,
     operations_node,
     operations_retained,
+    operations_retries,
     operations_standby,
     operations_traces,
     operations_unroutable,
@@ -38,6 +39,7 @@ OPERATIONS = {
         operations_access,
         operations_node,
         operations_retained,
+        operations_retries,
         operations_traces,
         operations_links,
         operations_standby,
@@ -48,7 +50,8 @@ OPERATIONS = {
 SCHEMAS: dict[str, Schema] = {
     **declared.SCHEMAS, **clients.SCHEMAS, **access.SCHEMAS, **node_schemas.SCHEMAS,
     **operations_retained.SCHEMAS, **operations_traces.SCHEMAS, **operations_links.SCHEMAS,
-    **operations_delayed.SCHEMAS, **operations_standby.SCHEMAS, **operations_unroutable.SCHEMAS,
+    **operations_delayed.SCHEMAS, **operations_retries.SCHEMAS, **operations_standby.SCHEMAS,
+    **operations_unroutable.SCHEMAS,
 }  # fmt: skip
 SOME = "Columns"
 """The suffix of schemas of objects with only some of their fields."""
