@@ -101,3 +101,17 @@ def test_a_virtual_host_with_messages_is_deleted_after_its_name_was_typed(
     browser.confirm("Delete")
     browser.see_title("Virtual hosts")
     assert node.request("GET", f"vhosts/{vhost}").status == 404
+
+
+def test_delayed_retries_are_delivered_now_and_discarded(browser, node, vhost):
+    arguments = {"x-delayed-retry-type": "all", "x-delayed-retry-min": 86_400_000}
+    node.put(f"queues/{vhost}/retries", {"durable": True, "arguments": arguments})
+    for number in range(2):
+        node.publish(vhost, "retries", f"job {number}")
+        taken = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
+        node.post(f"queues/{vhost}/retries/get", taken)
+    browser.go("queues", vhost, "retries")
+    browser.see("Next delivery")
+    browser.press("Deliver all now")
+    browser.see("Delivered")
+    assert node.get(f"queues/{vhost}/retries/retries")["messages"] == 0

@@ -16,6 +16,7 @@ import {messageRates, queuedMessages} from "../samples.js";
 import {conversionPanel} from "./queue_conversion.js";
 import {membersPanel} from "./queue_members.js";
 import {mirrorsPanel} from "./queue_mirrors.js";
+import {Retries} from "./queue_retries.js";
 import {stateOfQueue} from "./queues.js";
 
 // From memory to disk only.
@@ -26,13 +27,14 @@ export function overviewPart(vhost, name) {
   const where = path("queues", vhost, name);
   const parts = {about: h("div"), mirrors: h("div"), tiers: h("div"), ages: h("div"),
     conversion: h("div")};
+  const retries = new Retries(vhost, name);
   const messages = new Chart("Queued messages", count);
   const flow = new Chart("Message rates", rate);
   const period = new Period(refreshNow);
   const element = h("div", {}, panel("Overview", parts.about), parts.mirrors, period.element,
     h("div", {class: "grid"}, messages.element, flow.element,
       panel("Storage tiers", parts.tiers), panel("Message age", parts.ages)),
-    parts.conversion,
+    retries.element, parts.conversion,
     panel("Delete", dangerous("Delete this queue", () => remove(vhost, name, where))));
   return {element, async refresh() {
     const found = await get(where, period.query("lengths", "msg_rates"));
@@ -43,6 +45,7 @@ export function overviewPart(vhost, name) {
     render(parts.tiers, tiersOf(found));
     render(parts.conversion, conversionPanel(found) || []);
     render(parts.ages, agesOf(found));
+    await retries.refresh(found.type, found.messages_delayed);
   }};
 }
 
