@@ -13,8 +13,6 @@ from leveret.broker.queues.contract.queue_factory import QueueFactory
 from leveret.broker.queues.contract.queue_kinds import QueueKinds
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
-from leveret.broker.queues.contract.waiting_retries import Chosen, WaitingRetry
-from leveret.broker.runtime.pending import Answer
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.storage.contract.backing_queue import BackingQueue
@@ -71,18 +69,6 @@ class PlacedFactory(QueueFactory):
     ) -> Declaration | None:
         """A queue of the node is deleted with it."""
         return DeleteQueue(vhost, queue.name) if queue.placement.node == node else None
-
-    def waiting_retries(
-        self, queue: QueueClient, count_max: int, answer: Answer[list[WaitingRetry]]
-    ) -> None:
-        """Those of a queue that this node leads."""
-        self._local.waiting_retries(self.leader_here(queue) or queue, count_max, answer)
-
-    def end_waiting(
-        self, queue: QueueClient, chosen: Chosen, is_discarded: bool, answer: Answer[int]
-    ) -> None:
-        """Those of a queue that this node leads."""
-        self._local.end_waiting(self.leader_here(queue) or queue, chosen, is_discarded, answer)
 
     def messages_here(self, queue: QueueClient) -> BackingQueue | None:
         """A queue of another node has none here."""

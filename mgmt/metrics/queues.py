@@ -116,10 +116,12 @@ def _sums(rows: list[tuple[float, ...]]) -> tuple[float, ...]:
 def _state(status: QueueStatus) -> tuple[float, ...]:
     """In the order of `ALL`; without the timestamp, which may be None."""
     counts, storage, capacity = status.counts, status.storage, status.consumer_capacity
+    # Delayed messages of a classic queue are among those of its store.
+    delayed = 0 if status.retries is not None else counts.delayed
     return (
         counts.ready, counts.unacked, counts.messages, counts.consumers, capacity, capacity,
         status.memory_bytes, storage.ram, storage.ram_bytes, storage.ready_ram, storage.unacked_ram,
-        storage.persistent + counts.dlx + counts.delayed,
+        storage.persistent + counts.dlx + delayed,
         storage.persistent_bytes + status.dlx_bytes,
         storage.ready_bytes + storage.unacked_bytes + status.dlx_bytes,
         storage.ready_bytes, storage.unacked_bytes, storage.paged_out, storage.paged_out_bytes,

@@ -20,9 +20,10 @@ def channel(node, vhost):
         pika.ConnectionParameters("127.0.0.1", node.port, virtual_host=vhost)
     )
     channel = connection.channel()
-    channel.queue_declare("q", arguments=ARGUMENTS)
+    channel.queue_declare("q", durable=True, arguments=ARGUMENTS)
     for name in ("one", "two", "three"):
-        channel.basic_publish("", "q", name.encode(), pika.BasicProperties(message_id=name))
+        properties = pika.BasicProperties(message_id=name, delivery_mode=2)
+        channel.basic_publish("", "q", name.encode(), properties)
         method, _, _ = channel.basic_get("q")
         channel.basic_nack(method.delivery_tag)
     channel.queue_declare("q", passive=True)
@@ -43,6 +44,9 @@ def test_they_are_listed_and_shown_with_the_queue(node, vhost, channel):
     assert (queue["messages_unacknowledged"], queue["delivery_limit"]) == (0, 5)
     assert queue["delayed_retry"] == f"all (min: {A_DAY_MS}ms, max: {A_DAY_MS}ms)"
     assert queue["next_delayed_at"] == first["due_at"] <= queue["last_delayed_at"]
+    page = node.metrics("/metrics/per-object")
+    for metric in ("messages", "messages_persistent"):
+        assert f'rabbitmq_queue_{metric}{{vhost="{vhost}",queue="q"}} 3' in page
 
 
 def test_one_is_delivered_now_by_its_position_or_id_and_the_rest_discarded(node, vhost, channel):

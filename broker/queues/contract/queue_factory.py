@@ -23,7 +23,6 @@ from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.contract.status import RaftFigures
-from leveret.broker.queues.contract.waiting_retries import Chosen, WaitingRetry
 from leveret.broker.runtime.pending import Answer
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.messages.message import Message
@@ -176,24 +175,6 @@ class QueueFactory:
         None if there is none, or if this node does not lead the queue.
         """
         answer.give(None)
-
-    def waiting_retries(
-        self, queue: QueueClient, count_max: int, answer: Answer[list[WaitingRetry]]
-    ) -> None:
-        """Answers with the first messages that wait for a retry, in the order of their times.
-
-        None if this node does not lead the queue.
-        """
-        answer.give([])
-
-    def end_waiting(
-        self, queue: QueueClient, chosen: Chosen, is_discarded: bool, answer: Answer[int]
-    ) -> None:
-        """Have messages that wait for a retry delivered now, or discard them.
-
-        Answers with their number.
-        """
-        answer.give(0)
 
     def reclaim(self, queue: QueueClient, answer: Answer[None]) -> None:
         """Free the space that a snapshot of the queue makes superfluous on this node."""

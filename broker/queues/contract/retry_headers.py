@@ -27,13 +27,7 @@ def with_retry(message: Message, retry: Retry) -> Message:
     header = message.header
     assert isinstance(header, ContentHeader), "messages have content headers"
     stored = make_header(_published(header), header.bcc_keys, header.form, retry)
-    return _with_header(
-        message,
-        ContentHeader(
-            stored.raw, stored.kind, stored.bcc_keys, header.is_kept, stored.stored, retry,
-            header.form,
-        ),
-    )  # fmt: skip
+    return _changed(message, header, stored.raw, stored.kind, stored.stored, retry)
 
 
 def as_delivered(message: Message) -> Message:
@@ -45,13 +39,7 @@ def as_delivered(message: Message) -> Message:
     headers: Table = {**header.headers, DELIVERY_COUNT: ("l", header.mark.returns)}
     # RabbitMQ sorts a table in which it sets a value.
     raw = encode_properties({**header.properties, "headers": dict(sorted(headers.items()))})
-    return _with_header(
-        message,
-        ContentHeader(
-            raw, header.kind, header.bcc_keys, header.is_kept, header.stored, header.mark,
-            header.form,
-        ),
-    )  # fmt: skip
+    return _changed(message, header, raw, header.kind, header.stored, header.mark)
 
 
 def as_published(message: Message) -> Message:
@@ -70,6 +58,16 @@ def _published(header: ContentHeader) -> Properties:
         return properties
     headers = {name: field for name, field in header.headers.items() if name != DELIVERY_COUNT}
     return {**properties, "headers": headers or None}
+
+
+def _changed(
+    message: Message, header: ContentHeader, raw: bytes, kind: int, stored: bytes, retry: Retry
+) -> Message:
+    """The message with other properties: `header` has those that stay."""
+    return _with_header(
+        message,
+        ContentHeader(raw, kind, header.bcc_keys, header.is_kept, stored, retry, header.form),
+    )
 
 
 def _with_header(message: Message, header: ContentHeader) -> Message:

@@ -3,12 +3,8 @@
 import pytest
 
 from leveret.broker.amqp.content_header import header_with, read_stored
-from leveret.broker.queues.classic.classic_factory import ClassicFactory
-from leveret.broker.queues.classic.classic_queue import ClassicQueue
-from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
 from leveret.broker.queues.contract.retry_headers import DELIVERY_COUNT
 from leveret.broker.queues.contract.waiting_retries import Chosen
-from leveret.broker.runtime.pending import Answer
 from tests.unit.broker.queues.fakes import (
     FakeConsumer,
     FakeVhost,
@@ -23,7 +19,6 @@ from tests.unit.broker.queues.fakes import (
 )
 
 SECOND_MS = 1000
-FACTORY = ClassicFactory(CLASSIC_QUEUE, ClassicQueue)
 
 
 @pytest.fixture
@@ -44,9 +39,7 @@ def waiting(queue):
 
 
 def listed(queue, count_max):
-    answer = Answer()
-    FACTORY.waiting_retries(queue, count_max, answer)
-    return answer.result()
+    return [] if queue.retries is None else queue.retries.listed(count_max)
 
 
 def count_of(entry):
@@ -55,9 +48,7 @@ def count_of(entry):
 
 
 def ended(queue, chosen, is_discarded=False):
-    answer = Answer()
-    FACTORY.end_waiting(queue, chosen, is_discarded, answer)
-    return answer.result()
+    return queue.retries.end_waiting(chosen, is_discarded)
 
 
 def test_a_returned_message_waits_and_holds_nobody_up(vhost):
