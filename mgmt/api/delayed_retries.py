@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from leveret.broker.amqp.json_form import text
-from leveret.broker.queues.contract.waiting_retries import LISTED_MAX, Chosen, WaitingRetry
+from leveret.broker.queues.contract.waiting_retries import LISTED_MAX, ChosenRetries, WaitingRetry
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import bad_request
@@ -53,7 +53,7 @@ async def _end_waiting(call: Call, doing: str, action: str, *, is_discarded: boo
     return {"done": 0 if retries is None else retries.end_waiting(chosen, is_discarded)}
 
 
-def _chosen(body: dict[str, Any]) -> Chosen:
+def _chosen(body: dict[str, Any]) -> ChosenRetries:
     """The messages that a request names. Raises 400 unless it names some in one way."""
     given = [name for name in CHOICES if name in body]
     if len(given) != 1:
@@ -61,11 +61,11 @@ def _chosen(body: dict[str, Any]) -> Chosen:
     (name,) = given
     value = body[name]
     if name == "all" and value is True:
-        return Chosen()
+        return ChosenRetries()
     if name == "message_id" and isinstance(value, str):
-        return Chosen(message_id=value)
+        return ChosenRetries(message_id=value)
     if name == "positions" and isinstance(value, list) and _are_positions(value):
-        return Chosen(positions=value)
+        return ChosenRetries(positions=value)
     raise bad_request(_CHOOSE)
 
 

@@ -22,7 +22,7 @@ class WaitingRetry(NamedTuple):
     message: Message
 
 
-class Chosen(NamedTuple):
+class ChosenRetries(NamedTuple):
     """The messages that a request is for: those at positions, those with an id, or all.
 
     positions, message_id: None if messages are not chosen by these.

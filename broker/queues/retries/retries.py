@@ -42,7 +42,7 @@ from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.retry_delay import RetryDelay, delay_text, retry_delay
 from leveret.broker.queues.contract.retry_headers import as_delivered, retry_of, with_retry
 from leveret.broker.queues.contract.status import RetryStatus
-from leveret.broker.queues.contract.waiting_retries import Chosen, WaitingRetry
+from leveret.broker.queues.contract.waiting_retries import ChosenRetries, WaitingRetry
 from leveret.broker.queues.dead_letters.dead_lettering import DeadLettering, DyingQueue
 from leveret.broker.queues.dead_letters.header import DELIVERY_LIMIT, EXPIRED
 from leveret.broker.queues.retries.waiting_entries import WaitingEntries, WaitingEntry
@@ -241,7 +241,7 @@ class Retries:
             found.append(WaitingRetry(position, returns, waiting.due_ms + offset_ms, message))
         return found
 
-    def end_waiting(self, chosen: Chosen, is_discarded: bool) -> int:
+    def end_waiting(self, chosen: ChosenRetries, is_discarded: bool) -> int:
         """Have messages delivered now, or drop them; returns their number."""
         entries = self._chosen(chosen)
         if is_discarded:
@@ -254,7 +254,7 @@ class Retries:
             self._queue.make_ready(entries)
         return len(entries)
 
-    def _chosen(self, chosen: Chosen) -> list[Entry]:
+    def _chosen(self, chosen: ChosenRetries) -> list[Entry]:
         waiting = self.waiting
         if chosen.are_all:
             return [one.entry for one in waiting.take_first(len(waiting))]

@@ -4,7 +4,7 @@ import pytest
 
 from leveret.broker.amqp.content_header import header_with, read_stored
 from leveret.broker.queues.contract.retry_headers import DELIVERY_COUNT
-from leveret.broker.queues.contract.waiting_retries import Chosen
+from leveret.broker.queues.contract.waiting_retries import ChosenRetries
 from tests.unit.broker.queues.fakes import (
     FakeConsumer,
     FakeVhost,
@@ -217,13 +217,13 @@ def test_messages_are_sent_now_one_by_its_id_or_position_or_all(vhost):
     for name in ("one", "two", "three"):
         publish(queue, name.encode(), header=header_with(message_id=name))
     queue.requeue([got(queue) for _ in range(3)])
-    assert ended(queue, Chosen(message_id="two")) == 1
+    assert ended(queue, ChosenRetries(message_id="two")) == 1
     assert got(queue).message.body == b"two"
     (first,) = listed(queue, 1)
-    assert ended(queue, Chosen([first.position, 12345])) == 1
+    assert ended(queue, ChosenRetries([first.position, 12345])) == 1
     assert got(queue).message.body == b"one"
-    assert ended(queue, Chosen()) == 1
-    assert ended(queue, Chosen()) == 0
+    assert ended(queue, ChosenRetries()) == 1
+    assert ended(queue, ChosenRetries()) == 0
     assert got(queue).message.body == b"three"
 
 
@@ -231,7 +231,7 @@ def test_messages_are_discarded(vhost):
     queue = delaying(vhost)
     publish(queue, b"a", b"b", b"c")
     queue.requeue([got(queue), got(queue)])
-    assert ended(queue, Chosen(), is_discarded=True) == 2
+    assert ended(queue, ChosenRetries(), is_discarded=True) == 2
     vhost.clock.advance(10)
     assert ready(queue) == [b"c"]
     assert queue.figures.counts().messages == 1
