@@ -103,17 +103,16 @@ class PolicyTable:
 
     def of_exchange(self, component: str, vhost: str, name: str) -> Policy | None:
         """The policy in force for an exchange."""
-        return self._first(component, vhost, name, EXCHANGE_KINDS, frozenset())
+        for policy in self._by_priority.get((component, vhost), ()):
+            if matches(policy, name, EXCHANGE_KINDS):
+                return policy
+        return None
 
     def of_queue(self, component: str, vhost: str, name: str, kind: QueueKind) -> Policy | None:
         """The policy in force for a queue of a kind."""
-        return self._first(component, vhost, name, kind.policy_targets, kind.unsupported_policies)
-
-    def _first(
-        self, component: str, vhost: str, name: str, kinds: tuple[str, ...], refused: frozenset[str]
-    ) -> Policy | None:
+        targets = kind.policy_targets
         for policy in self._by_priority.get((component, vhost), ()):
-            if matches(policy, name, kinds) and refused.isdisjoint(policy.definition):
+            if matches(policy, name, targets) and not kind.refused_keys(policy.definition):
                 return policy
         return None
 

@@ -6,7 +6,7 @@ redeclaration is compared, whether a queue may be exclusive, auto-delete or tran
 operations channels may ask for (compare the capabilities in RabbitMQ's `rabbit_queue_type`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from leveret.broker.amqp.errors import not_implemented, precondition_failed
@@ -60,6 +60,8 @@ class QueueKind:
     consumer_arguments: those of basic.consume that it takes.
     policy_target: the value of a policy's apply-to for queues of this kind.
     unsupported_policies: a policy with one of these keys does not apply to it at all.
+    dependent_keys: pairs of policy keys, of which the first one is supported only beside the second
+    one, in a policy, and with the prefix `x-` among arguments.
     policy_wins: keys for which a policy takes precedence over the argument.
     credit_max: how many unacknowledged messages a consumer without a prefetch limit may hold;
     None for any number.
@@ -81,6 +83,7 @@ class QueueKind:
     consumer_arguments: tuple[str, ...] = ("x-priority", "x-credit")
     policy_target: str = ""
     unsupported_policies: frozenset[str] = frozenset()
+    dependent_keys: tuple[tuple[str, str], ...] = ()
     policy_wins: frozenset[str] = frozenset()
     credit_max: int | None = None
     is_replicated: bool = False
@@ -93,6 +96,16 @@ class QueueKind:
     has_global_qos: bool = True
     removes_messages: bool = True
     is_as_rabbitmq_4: bool = False
+
+    def refused_keys(self, definition: Collection[str]) -> list[str]:
+        """The keys because of which a policy with this definition does not apply."""
+        dependent = [
+            key for key, other in self.dependent_keys
+            if key in definition and other not in definition
+        ]  # fmt: skip
+        if not dependent and self.unsupported_policies.isdisjoint(definition):
+            return []
+        return dependent + [key for key in definition if key in self.unsupported_policies]
 
     @property
     def policy_targets(self) -> tuple[str, ...]:
@@ -120,7 +133,15 @@ class QueueKind:
 
     def check_arguments(self, arguments: Table, queue: str, vhost: str) -> None:
         """Raise 406 for an argument of queue.declare that only other kinds take."""
-        self._refuse(EVERY_ARGUMENT.difference(self.arguments), arguments, queue, vhost)
+        taken = self.taken_arguments(arguments)
+        self._refuse(EVERY_ARGUMENT.difference(taken), arguments, queue, vhost)
+
+    def taken_arguments(self, arguments: Collection[str]) -> Collection[str]:
+        """The arguments that queue.declare takes beside these."""
+        refused = {
+            f"x-{key}" for key, other in self.dependent_keys if f"x-{other}" not in arguments
+        }
+        return [name for name in self.arguments if name not in refused]
 
     def check_consumer_arguments(self, arguments: Table, queue: str, vhost: str) -> None:
         """Raise 406 for an argument of basic.consume that only other kinds take."""
@@ -189,4 +210,6 @@ CLASSIC_QUEUE = QueueKind(
             "target-group-size",
         )
     ),
+    # RabbitMQ's classic queues have no delivery limit: alone, it is for quorum queues.
+    dependent_keys=(("delivery-limit", "delayed-retry-type"),),
 )

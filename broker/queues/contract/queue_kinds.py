@@ -122,7 +122,7 @@ class QueueKinds:
         # The values that `x-queue-type` may have include those of kinds that are not served.
         types = tuple(dict.fromkeys((*self._factories, *self._not_served)))
         check_queue_type(arguments, types, queue, vhost)
-        check_declare_arguments(arguments, kind.arguments, queue, vhost)
+        check_declare_arguments(arguments, kind.taken_arguments(arguments), queue, vhost)
         check_retry_arguments(arguments, kind, queue, vhost)
         kind.check_arguments(arguments, queue, vhost)
 

@@ -4,7 +4,7 @@
     x-delayed-retry-min, -max    milliseconds, from 1 to ten years; the maximum is not below the
                                  minimum
     x-delayed-retry-multiplier   a number from 1 to 1000
-    x-delivery-limit             an integer; below 0 for none
+    x-delivery-limit             an integer; below 0 for none. Classic queues: beside a type
 
 RabbitMQ 4.3 has all of them but the multiplier, for quorum queues, and reads wrong values as none.
 Here they are refused, in the form of its other texts: a queue whose retries are silently not
@@ -30,12 +30,13 @@ FLOAT_LETTERS = "fd"
 
 def check_retry_arguments(arguments: Table, kind: QueueKind, queue: str, vhost: str) -> None:
     """Raise 406 for a wrong value of an argument that queues of this kind take."""
+    taken = kind.taken_arguments(arguments)
     problems = {
         name: problem(arguments[name])
         for name, problem in _PROBLEMS.items()
-        if name in arguments and name in kind.arguments
+        if name in arguments and name in taken
     }
-    if kind.name == CLASSIC and LIMIT in arguments:
+    if kind.name == CLASSIC and LIMIT in arguments and LIMIT in taken:
         problems[LIMIT] = _integer_problem(arguments[LIMIT])
     if MIN in problems and MAX in problems and not (problems[MIN] or problems[MAX]):
         least, most = arguments[MIN][1], arguments[MAX][1]

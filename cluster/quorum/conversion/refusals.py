@@ -68,7 +68,7 @@ def _of_policies(
 ) -> list[str]:
     """Mirrors are ended by the conversion to quorum: the members of the queue replace them."""
     keys = [key for key in policy if not (kind.name == QUORUM and is_of_mirrors(key))]
-    unknown = [key for key in keys if key in kind.unsupported_policies]
+    unknown = kind.refused_keys(keys)
     if unknown:
         return [
             f"a policy with the key {key} does not apply to {kind.name} queues: remove the key, or "

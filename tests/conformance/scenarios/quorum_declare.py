@@ -79,13 +79,12 @@ def arguments_of_other_types_with_bad_values(ctx):
 
 @scenario
 def arguments_of_quorum_queues_in_a_classic_queue(ctx):
-    """A classic queue refuses them, whatever their value is.
-
-    Leveret's classic queues take `x-delivery-limit`.
-    """
+    """A classic queue refuses them, whatever their value is."""
     return [
         answer_to_declare(ctx, {"x-queue-type": "classic", name: value})
         for name, value in (
+            ("x-delivery-limit", 5),
+            ("x-delivery-limit", "many"),
             ("x-quorum-initial-group-size", 0),
             ("x-dead-letter-strategy", "at-least-once"),
             ("x-dead-letter-strategy", "sometimes"),
@@ -222,6 +221,7 @@ def policies_that_do_not_apply(ctx):
         {"stream-max-segment-size-bytes": 1000},
         {"initial-cluster-size": 1},
         {"queue-leader-locator": "client-local"},
+        {"delivery-limit": 5},
         {"dead-letter-strategy": "at-most-once"},
         {"max-in-memory-length": 5},
         {"overflow": "reject-publish"},
@@ -249,9 +249,7 @@ def a_lower_policy_applies_instead(ctx):
     vhost = ctx.vhost()
     channel = ctx.connect(vhost).channel()
     ctx.management.set_policy(vhost, "first", ".*", {"queue-mode": "lazy"}, priority=2)
-    ctx.management.set_policy(
-        vhost, "second", ".*", {"dead-letter-strategy": "at-most-once"}, priority=1
-    )
+    ctx.management.set_policy(vhost, "second", ".*", {"delivery-limit": 2}, priority=1)
     channel.queue_declare("quorum", durable=True, arguments={"x-queue-type": "quorum"})
     channel.queue_declare("classic", durable=True)
     return [

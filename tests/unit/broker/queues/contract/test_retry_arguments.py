@@ -4,6 +4,7 @@ import pytest
 
 from leveret.broker.amqp.content_header import Retry, make_header, read_stored
 from leveret.broker.amqp.errors import ChannelFault
+from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE
 from leveret.broker.queues.contract.retry_delay import delay_ms, delay_text
 from leveret.broker.queues.contract.retry_headers import as_delivered, as_published, with_retry
 from leveret.broker.queues.served_kinds import served_kinds
@@ -59,9 +60,17 @@ def test_right_values_are_taken(arguments):
 
 
 def test_a_delivery_limit_that_is_no_number_is_refused_for_classic_queues():
+    retries = {"x-delayed-retry-type": ("S", "disabled")}
     with pytest.raises(ChannelFault, match="expected integer, got longstr"):
-        served_kinds().check(specified({"x-delivery-limit": ("S", "many")}))
-    served_kinds().check(specified({"x-delivery-limit": ("I", -1)}))
+        served_kinds().check(specified(retries | {"x-delivery-limit": ("S", "many")}))
+    served_kinds().check(specified(retries | {"x-delivery-limit": ("I", -1)}))
+
+
+def test_a_delivery_limit_without_a_retry_type_is_refused_for_classic_queues_as_in_rabbitmq():
+    with pytest.raises(ChannelFault, match="of queue type rabbit_classic_queue"):
+        served_kinds().check(specified({"x-delivery-limit": ("I", 5)}))
+    assert CLASSIC_QUEUE.refused_keys({"delivery-limit": 5}) == ["delivery-limit"]
+    assert not CLASSIC_QUEUE.refused_keys({"delivery-limit": 5, "delayed-retry-type": "failed"})
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,9 @@ def test_a_policy_that_would_no_longer_apply_is_one(policy, reason):
     assert to_quorum({"max-length": 5}, later={"max-length": 5}) == []
 
 
-def test_a_classic_queue_has_no_dead_letter_strategy():
+def test_a_classic_queue_has_no_delivery_limit():
     queue = Use().queue
     assert refusals(queue, CLASSIC_QUEUE, {}, {}) == []
-    (reason,) = refusals(queue, CLASSIC_QUEUE, {"dead-letter-strategy": "at-most-once"}, {})
-    assert "a policy with the key dead-letter-strategy does not apply to classic queues" in reason
+    (reason,) = refusals(queue, CLASSIC_QUEUE, {"delivery-limit": 5}, {})
+    assert "a policy with the key delivery-limit does not apply to classic queues" in reason
     assert refusals(queue, QUORUM_QUEUE, {}, {}) == ["it is a quorum queue"]
