@@ -16,6 +16,8 @@
 # make sim-retained  run the simulated copies of retained messages, in the same way
 # make sim-qos2  run the simulated QoS 2 of MQTT with crashes, in the same way
 # make sim-stream  run the simulated stream with its clients, in the same way
+# make wheels  build a wheel for each Python that is supported (needs Docker or Podman)
+# make deb    build a Debian package, for the Python of this system
 # make bench  compare the broker with RabbitMQ (installs rabbitmq-server if permitted)
 
 PYTHON ?= python3
@@ -48,7 +50,7 @@ MODE ?= pause_minority
 NODES ?= 3
 QUEUES ?= mirrored
 
-.PHONY: run cluster compile test test-pure test-compiled test-interop sim sim-ring sim-raft sim-quorum sim-retained sim-qos2 sim-stream jepsen fuzz lint format pictures bench clean
+.PHONY: run cluster compile test test-pure test-compiled test-interop sim sim-ring sim-raft sim-quorum sim-retained sim-qos2 sim-stream jepsen fuzz lint format pictures wheels deb bench clean
 
 # Sources are compiled in place (setup.py), with the packages that pyproject.toml requires.
 BUILD_REQUIRES := import tomllib; \
@@ -152,6 +154,15 @@ sim-stream: $(BIN)/.test-ready
 jepsen: $(BIN)/.test-ready compile
 	$(BIN)/python -m tests.jepsen.run --minutes $(MINUTES) --seed $(SEED) --mode $(MODE) --nodes $(NODES) \
 	    --queues $(QUEUES)
+
+# Built in containers with an old glibc, from the commit or the files of the checkout.
+wheels:
+	@$(PYTHON) -m venv build/wheels
+	@build/wheels/bin/pip install -qq 'cibuildwheel>=3.3,<4'
+	build/wheels/bin/cibuildwheel --platform linux --output-dir dist
+
+deb: $(BIN)/.installed
+	sh debian/build $(BIN)/python
 
 bench: $(BIN)/.test-ready compile
 	$(BIN)/python -m tests.bench.run
