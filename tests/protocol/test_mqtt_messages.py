@@ -123,6 +123,18 @@ async def test_a_retained_message_reaches_later_subscribers(node):
     assert await later.delivered() == []
 
 
+async def test_nothing_is_retained_for_the_empty_topic_nor_removed_by_it(node, caplog):
+    publisher = await node.connect().connected("publisher")
+    publisher.publish("kept", b"last", qos=1, retain=True)
+    publisher.publish("", b"nowhere", qos=1, packet_id=2, retain=True)
+    publisher.publish("", b"", qos=1, packet_id=3, retain=True)
+    assert await publisher.acked() == [1, 2, 3]
+    client = await node.connect().connected()
+    await client.subscribe("kept", qos=1)
+    assert [one.topic for one in await client.delivered()] == ["kept"]
+    assert "could not be handled" not in caplog.text
+
+
 async def test_a_second_client_takes_the_place_of_the_first(node):
     first = await node.connect().connected("same", level=5)
     await first.subscribe("t", qos=1)

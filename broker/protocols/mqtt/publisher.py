@@ -36,7 +36,7 @@ from leveret.broker.protocols.mqtt.topics import ROUTING_KEY_BYTES_MAX
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.retained.retained_message import RetainedMessage
 from leveret.broker.retained.retained_messages import RetainedLimitReached
-from leveret.broker.runtime.pending import Answer, Steps
+from leveret.broker.runtime.pending import Answer, Steps, given
 from leveret.broker.services.services import Services
 from leveret.broker.sessions import publishing
 from leveret.broker.sessions.resolving import resolve
@@ -487,7 +487,12 @@ def _topic_end(data: bytes, begin: i64, end: i64) -> i64:
 
 
 def retain(services: Services, vhost: str, topic: str, message: Message) -> Answer[None]:
-    """Keep a message for later subscribers; one without a payload removes the one that is kept."""
+    """Keep a message for later subscribers; one without a payload removes the one that is kept.
+
+    No filter matches the empty topic, which stands for all topics when messages are removed.
+    """
+    if not topic:
+        return given(None)
     retained = services.retained
     if not message.body:
         return retained.remove(vhost, topic)

@@ -9,7 +9,8 @@ from leveret.mgmt.api.resources import RESOURCES
 from leveret.mgmt.api.routes import ROUTES
 
 TELLS = re.compile(
-    r"\b(call\.declare|call\.note|acting|note|_note|_note_removal|_import|_grow|_shrink)\("
+    r"\b(call\.declare|call\.note|acting|note|_note|_note_removal|_import|_grow|_shrink"
+    r"|_end_waiting)\("
 )
 """What tells the audit, and the functions of a resource that call that."""
 CHANGES_NOTHING = {
