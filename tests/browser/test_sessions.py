@@ -34,6 +34,7 @@ def test_the_sessions_and_links_of_a_connection(browser, node, client):
     browser.see_in(panel, "0 3 link 3 /queues/a%2Fb a/b yes 5 0")
     browser.follow("a/b")
     browser.see_title("Queue a/b")
+    browser.follow("Consumers")
     browser.see_in(browser.panel("Consumers"), "link 2")
     browser.follow(f"127.0.0.1:{client.port} -> 127.0.0.1:{node.port}")
     browser.see_title(f"Connection 127.0.0.1:{client.port} -> 127.0.0.1:{node.port}")

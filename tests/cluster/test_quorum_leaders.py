@@ -118,8 +118,9 @@ def test_the_status_of_members(nodes, queues):
         (a.name, "leader"), (b.name, "follower"), (c.name, "follower"),
     ]  # fmt: skip
     c.stop(signal.SIGKILL)
-    said = a.ctl("quorum_status", queues[0])
-    assert f"{c.name} │ nodedown" in said
+    a.wait_until(
+        lambda: f"{c.name} │ nodedown" in a.ctl("quorum_status", queues[0]), "the node is down"
+    )
     b.stop(signal.SIGKILL)
     queue = a.wait_to_see(f"queues/%2F/{queues[0]}", lambda one: one["raft"]["leader"] is None)
     assert (queue["state"], queue["leader"]) == ("down", "")
