@@ -13,7 +13,6 @@ import pytest
 
 from tests.crash.test_full_disk import (
     PERSISTENT,
-    connect,
     has_reserve,
     keeps_reserve_again,
     node_on,
@@ -48,7 +47,7 @@ def publish_until_blocked(node):
     confirmed, blocked = [], threading.Event()
 
     def publish():
-        channel = connect(node).channel()
+        channel = node.connect().channel()
         channel.queue_declare("full", durable=True)
         channel.confirm_delivery()
         # It waits for the confirm of the message during which it is blocked. It publishes no more:
@@ -101,7 +100,7 @@ def test_messages_of_a_full_disk_are_there_and_free_its_space(disk, is_killed, i
         node.kill()
         assert node.start(), node.text
     known = set(confirmed)
-    channel = connect(node).channel()
+    channel = node.connect().channel()
     if is_purged:
         assert channel.queue_purge("full").method.message_count >= len(known)
     else:
@@ -132,8 +131,8 @@ def test_nothing_is_lost_on_a_full_btrfs_and_the_node_goes_on_when_there_is_room
             assert "No space left on device; make room on its disk" in node.text
         else:
             with contextlib.suppress(pika.exceptions.ConnectionClosedByBroker):
-                connect(node).channel().queue_declare("another", durable=True)
+                node.connect().channel().queue_declare("another", durable=True)
         (disk / "filling").unlink()
         assert node.process.poll() is None or node.start(), node.text
-        assert set(confirmed) <= set(consume_all(connect(node).channel()))
+        assert set(confirmed) <= set(consume_all(node.connect().channel()))
         node.kill()
