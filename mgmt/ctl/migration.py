@@ -233,7 +233,7 @@ def finish_migration(ctl: CommandRun) -> None:
 @command("roll_back_migration", "[--password-file <file_path>] [--no-wait]", "Sends all messages "
          "of a migration back, and ends it", MIGRATION, "password-file=", "wait")  # fmt: skip
 def roll_back_migration(ctl: CommandRun) -> None:
-    """Turn the links round, follow until the target is empty, and end the migration."""
+    """Reverse the links, follow until the target is empty, and end the migration."""
     here, other, state = _running(ctl)
     ctl.banner("Rolling the migration back ...")
     with _carrying_out(here, other, state) as migration:

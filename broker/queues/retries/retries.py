@@ -9,7 +9,7 @@ acked. So a waiting message is an unacked entry of the backing queue, which dela
 - mirrors have it, since replacing it is made of a publish, a take and an ack, which the leader of a
   mirrored queue broadcasts anyway: neither the store nor mirrors know of retries;
 - a restart or a new leader has it as a ready entry with a time in its header. Entries that are
-  fetched and whose time has not come are put aside again (`prepare`). `FoundRetries` reads a queue
+  fetched and whose time has not come are put aside again (`prepare`). configuring.py reads a queue
   that had messages once, so that they are counted and shown before that.
 
 When its time has come it is requeued at its place: behind the messages that were in the queue when

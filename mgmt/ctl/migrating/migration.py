@@ -301,7 +301,7 @@ class Migration:
         look = self.look()
         if look.left(is_returning=False) != 0:
             self.adjust(look)
-            raise failure("messages have come to the source meanwhile: they are moved, try again")
+            raise failure("messages have arrived at the source meanwhile and are moved: try again")
         self._go_to(ENDED)
         return kept
 
@@ -340,7 +340,7 @@ class Migration:
             )
 
     def start_roll_back(self) -> list[str]:
-        """Turn the links round; returns what was not handed back."""
+        """Reverse the links; returns what was not handed back."""
         self._go_to(ROLL_BACK)
         kept = self._hand_over(self.target, self.source) if self.state.has_handed_over else []
         self.adjust(self.look())
@@ -354,7 +354,7 @@ class Migration:
         look = self.look()
         if look.left(is_returning=True) != 0:
             self.adjust(look)
-            raise failure("messages have come to the target meanwhile: they are moved, try again")
+            raise failure("messages have arrived at the target meanwhile and are moved: try again")
         self._go_to(ENDED)
         return [
             one for one in look.queues
@@ -375,7 +375,8 @@ class Migration:
                 continue
             there = _parameter(taker, component, vhost, name)
             if there is not None and there != value:
-                kept.append(f"{component} '{name}' in vhost '{vhost}': {taker.place} has another")
+                what = f"{component} '{name}' in vhost '{vhost}'"
+                kept.append(f"{what}: {taker.place} has another value")
                 continue
             try:
                 taker.put_parameter(component, vhost, name, value)
