@@ -33,7 +33,7 @@ def _row(
 
 ROWS = {
     "one": _row("/queue/load", 1, 1, 100_000),
-    "safe": _row("/queue/load", 1, 1, 20_000, is_safe=True),
+    "safe": _row("/queue/load", 1, 1, 100_000, is_safe=True),
     "fan-out": _row("/topic/load", 1, 100, 2_000),
     "fan-in": _row("/queue/load", 100, 1, 1_000),
 }

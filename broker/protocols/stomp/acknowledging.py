@@ -1,4 +1,4 @@
-"""ACK and NACK of one session."""
+"""ACK and NACK of one session. Compiled."""
 
 from typing import Final
 

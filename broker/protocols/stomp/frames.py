@@ -3,8 +3,9 @@
 A frame is a command, headers, an empty line, a body, and a NUL byte. The part before the body is
 its head. A body has the size that the header content-length gives, or ends at the first NUL.
 
-The heads of a publisher are mostly equal, byte by byte. So a head that is likely to come again is
-parsed once and kept by its bytes, together with the result of handling it (`Head.use`).
+The heads of a publisher are mostly equal, byte by byte, but for their receipts. So a head that is
+likely to come again is parsed once and kept by its bytes without those of the header `receipt`,
+together with the result of handling it (`Head.use`).
 
 Limits are checked before a body is kept: a head has at most `HEAD_BYTES_MAX` bytes and
 `HEADERS_MAX` headers, and a frame at most `FrameScanner.frame_bytes_max` bytes.
@@ -21,6 +22,9 @@ KEPT_HEAD_BYTES_MAX: Final = 1024
 SEND: Final = "SEND"
 CONTENT_LENGTH: Final = "content-length"
 RECEIPT: Final = "receipt"
+_RECEIPT_HEAD: Final = b"RECEIPT\nreceipt-id:"
+_SEND_LINE: Final = b"SEND\n"
+_RECEIPT_LINE: Final = b"\nreceipt:"
 NUL: Final = b"\0"
 FRAME_END: Final = b"\0\n"
 """RabbitMQ ends a frame with a line break by default."""
@@ -30,7 +34,6 @@ _UNKNOWN_SIZE: Final = -1
 _ESCAPE: Final = re.compile(r"\\(.?)", re.DOTALL)
 _UNESCAPED: Final = {"n": "\n", "r": "\r", "c": ":", "\\": "\\"}
 _ESCAPED: Final = str.maketrans({"\n": "\\n", "\r": "\\r", ":": "\\c", "\\": "\\\\"})
-_SPECIAL: Final = re.compile(r"[\n\r:\\]")
 
 
 class MalformedFrame(Exception):
@@ -40,17 +43,34 @@ class MalformedFrame(Exception):
 class Head:
     """The part of a frame before its body.
 
-    headers: the values by name; the first one counts if a name is repeated. body_bytes: -1 if the
-    body ends at the first NUL. use: set by the protocol for a head that is likely to come again.
+    headers: the values by name, without the receipt; the first one counts if a name is repeated.
+    body_bytes: -1 if the body ends at the first NUL. receipt: None if no receipt is wanted.
     """
 
-    __slots__ = ("body_bytes", "command", "headers", "use")
+    __slots__ = ("_kept", "body_bytes", "command", "headers", "receipt", "use")
 
-    def __init__(self, command: str, headers: dict[str, str], body_bytes: int) -> None:
+    def __init__(
+        self, command: str, headers: dict[str, str], body_bytes: int, receipt: str | None = None
+    ) -> None:
         self.command = command
         self.headers = headers
         self.body_bytes = body_bytes
+        self.receipt = receipt
         self.use: object = None
+        """Set by `keep_use`, now or for an earlier head that differs in its receipt at most."""
+        self._kept: Head | None = None
+
+    def with_receipt(self, receipt: str) -> "Head":
+        """A head that differs from this one in its receipt only."""
+        head = Head(self.command, self.headers, self.body_bytes, receipt)
+        head.use = self.use
+        head._kept = self
+        return head
+
+    def keep_use(self, use: object) -> None:
+        """Keep the result of handling this head for later ones that are equal to it."""
+        kept = self if self._kept is None else self._kept
+        kept.use = use
 
 
 class FrameScanner:
@@ -187,16 +207,37 @@ class FrameScanner:
         known = self._heads.get(data)
         if known is not None:
             return known
+        place = data.find(_RECEIPT_LINE)
+        if place >= 0 and data.startswith(_SEND_LINE):
+            return self._parse_with_receipt(data, place)
         head = parse_head(data, self.trims_values)
-        if (
-            head.command == SEND
-            and RECEIPT not in head.headers
-            and len(data) <= KEPT_HEAD_BYTES_MAX
-        ):
+        if place < 0:
+            self._keep(data, head)
+        return head
+
+    def _parse_with_receipt(self, data: bytes, place: int) -> Head:
+        """The head of a SEND with a receipt. place: where its line begins."""
+        end = data.find(b"\n", place + 1)
+        line = data[place:] if end < 0 else data[place:end]
+        if b"\\" in line or b"\r" in line:
+            return parse_head(data, self.trims_values)
+        # No head without a receipt has these bytes: line breaks before a head are skipped.
+        others = b"\n" + data[:place] + data[place + len(line) :]
+        known = self._heads.get(others)
+        if known is None:
+            parsed = parse_head(data, self.trims_values)
+            known = Head(SEND, parsed.headers, parsed.body_bytes)
+            self._keep(others, known)
+            return known.with_receipt(parsed.receipt or "")
+        receipt = line[len(_RECEIPT_LINE) :].decode("utf-8", "surrogateescape")
+        return known.with_receipt(receipt.lstrip(" ") if self.trims_values else receipt)
+
+    def _keep(self, data: bytes, head: Head) -> None:
+        """Keep the head with these bytes if it is likely to come again."""
+        if head.command == SEND and len(data) <= KEPT_HEAD_BYTES_MAX:
             if len(self._heads) >= KEPT_HEADS_MAX:
                 self._heads.clear()
             self._heads[data] = head
-        return head
 
 
 def parse_head(data: bytes, trims_values: bool) -> Head:
@@ -219,7 +260,8 @@ def parse_head(data: bytes, trims_values: bool) -> Head:
             name, value = _unescape(name), _unescape(value)
         if name not in headers:
             headers[name] = value.lstrip(" ") if trims_values else value
-    return Head(lines[0], headers, _body_bytes(headers))
+    receipt = headers.pop(RECEIPT, None)
+    return Head(lines[0], headers, _body_bytes(headers), receipt)
 
 
 def _body_bytes(headers: dict[str, str]) -> int:
@@ -245,7 +287,9 @@ def _character(match: re.Match[str]) -> str:
 
 def escape(text: str) -> str:
     """The name or the value of a header, as in a frame."""
-    return text if _SPECIAL.search(text) is None else text.translate(_ESCAPED)
+    if ":" in text or "\\" in text or "\n" in text or "\r" in text:
+        return text.translate(_ESCAPED)
+    return text
 
 
 def encode_headers(headers: dict[str, str]) -> bytes:
@@ -260,3 +304,8 @@ def encode_frame(
     """A frame. It has the header content-length unless its body is empty."""
     size = b"content-length:%d\n" % len(body) if body else b""
     return b"%b\n%b%b\n%b%b" % (command.encode(), encode_headers(headers), size, body, end)
+
+
+def encode_receipt(receipt: str, end: bytes) -> bytes:
+    """The frame RECEIPT."""
+    return _RECEIPT_HEAD + escape(receipt).encode("utf-8", "surrogateescape") + b"\n\n" + end

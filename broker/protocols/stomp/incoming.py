@@ -1,4 +1,4 @@
-"""Handles the frames of a connection in order, in turns.
+"""Handles the frames of a connection in order, in turns. Compiled.
 
 All frames of a read are handled in one turn (broker/runtime/turns.py), as long as there is work
 left. Messages of SEND are gathered in a run (sending.py), which is published before any other frame
@@ -21,10 +21,6 @@ from leveret.broker.protocols.stomp.acknowledging import acknowledge
 from leveret.broker.protocols.stomp.destinations import QUEUE, TEMP_QUEUE, parse_destination
 from leveret.broker.protocols.stomp.errors import StompError, of_fault, processing_error
 from leveret.broker.protocols.stomp.frames import (
-    CONTENT_LENGTH,
-    KEPT_HEAD_BYTES_MAX,
-    KEPT_HEADS_MAX,
-    RECEIPT,
     SEND,
     FrameScanner,
     Head,
@@ -50,10 +46,9 @@ INITIAL_FRAME_BYTES_MAX: Final = 64 * 1024
 FRAME_WORK: Final = 40
 """The work of a frame that is not part of a run, in the units of broker/runtime/turns.py."""
 SETTLED: Final = ("ACK", "NACK")
+OF_TRANSACTIONS: Final = ("SEND", "ACK", "NACK")
 CONNECTS: Final = ("CONNECT", "STOMP")
 NAME_BYTES_MAX: Final = 255
-_OF_ONE_FRAME: Final = (RECEIPT, CONTENT_LENGTH)
-"""Headers that say nothing about the target or the properties of a message."""
 _NO_HEADERS: Final[dict[str, str]] = {}
 
 logger = logging.getLogger("leveret.connection")
@@ -71,8 +66,6 @@ class StompInput(HeldInput):
         self._waiting: deque[tuple[Head, bytes]] = deque()
         """Frames to handle before those of the scanner."""
         self._sending: Sending | None = None
-        self._uses: dict[tuple[tuple[str, str], ...], SendUse] = {}
-        """For messages with receipts, by their other headers."""
         self._transactions = Transactions()
         self.subscribing = Subscribing(connection)
 
@@ -88,7 +81,6 @@ class StompInput(HeldInput):
         if self._sending is not None:
             self._sending.close()
         self._waiting.clear()
-        self._uses.clear()
         self._transactions.clear()
         self._scanner.clear()
 
@@ -133,8 +125,6 @@ class StompInput(HeldInput):
             use = head.use
             if isinstance(use, SendUse):
                 self._send(use, head, body)
-            elif self._send_if_known(head, body):
-                pass
             elif self._publish():
                 self._handle(head, body)
             else:
@@ -155,25 +145,10 @@ class StompInput(HeldInput):
         """Add a message to the run."""
         sending = self._sending
         assert sending is not None, "it is logged in"
-        if not sending.takes(use, len(body)) and not self._publish():
+        if sending.takes(use, len(body)) or self._publish():
+            sending.add(use, head.receipt, body)
+        else:
             self._waiting.appendleft((head, body))
-            return
-        sending.add(use, body)
-
-    def _send_if_known(self, head: Head, body: bytes) -> bool:
-        """Add a message with a receipt to the run, if one with the same other headers came before.
-
-        Returns whether it was. Each receipt makes another head, so heads do not tell that.
-        """
-        if head.command != SEND or not self._uses:
-            return False
-        use = self._uses.get(_key(head.headers))
-        session = self._connection.session
-        if use is None or session is None or self._connection.state is not RUNNING:
-            return False
-        self._turns.work_left -= FRAME_WORK
-        self._send_with_receipt(session, use, head, body)
-        return True
 
     def _publish(self) -> bool:
         """Publish the run; returns False if it, or the frames after it, have to wait."""
@@ -250,9 +225,12 @@ class StompInput(HeldInput):
         command, headers = head.command, head.headers
         try:
             transaction = headers.get("transaction")
-            is_of_transaction = transaction is not None and command in (SEND, *SETTLED)
-            if is_of_transaction and not self._transactions.is_committing(head):
-                self._transactions.add(headers["transaction"], head, body)
+            if (
+                transaction is not None
+                and command in OF_TRANSACTIONS
+                and not self._transactions.is_committing(head)
+            ):
+                self._transactions.add(transaction, head, body)
                 return
             if command == SEND:
                 self._begin_send(session, head, body)
@@ -266,22 +244,21 @@ class StompInput(HeldInput):
                     self.attempt(self._respond(head, steps))
                     return
             else:
-                self.attempt(self._respond(head, self._serve_rarely(session, command, headers)))
+                self.attempt(self._respond(head, self._serve_rarely(session, head)))
                 return
         except StompError as error:
             self._fail(error)
             return
         except Fault as fault:
             # As in RabbitMQ, whose channel fails only after the frame has been handled.
-            self._send_receipt(headers)
+            self._send_receipt(head)
             self._fail(of_fault(fault))
             return
-        self._send_receipt(headers)
+        self._send_receipt(head)
 
-    def _send_receipt(self, headers: dict[str, str]) -> None:
-        receipt = headers.get(RECEIPT)
-        if receipt is not None:
-            self._connection.output.send_receipt(receipt)
+    def _send_receipt(self, head: Head) -> None:
+        if head.receipt is not None:
+            self._connection.output.send_receipt(head.receipt)
 
     async def _respond(self, head: Head, steps: Steps) -> None:
         """Carry out the steps of a frame, then answer it."""
@@ -292,24 +269,23 @@ class StompInput(HeldInput):
             self._fail(error)
         except Fault as fault:
             self._fail(of_fault(fault))
-        except MetadataError as error:
-            logger.error("%s: %s failed: %s", connection.name, head.command, error)
+        except MetadataError as unwritten:
+            logger.error("%s: %s failed: %s", connection.name, head.command, unwritten)
             self._fail(of_fault(internal_error("the declaration could not be written")))
         else:
             if head.command == "DISCONNECT":
                 logger.info("closing connection %s: the client closed it", connection.name)
-                self._send_receipt(head.headers)
+                self._send_receipt(head)
                 connection.drop()
             elif head.command not in ("SUBSCRIBE", SEND):
-                self._send_receipt(head.headers)
+                self._send_receipt(head)
 
-    async def _serve_rarely(
-        self, session: StompSession, command: str, headers: dict[str, str]
-    ) -> None:
+    async def _serve_rarely(self, session: StompSession, head: Head) -> None:
+        command, headers = head.command, head.headers
         match command:
             case "SUBSCRIBE":
                 synced = await self.subscribing.subscribe(session, headers)
-                self._answer_when(synced, headers)
+                synced.when_given(partial(self._declared, synced, head))
             case "UNSUBSCRIBE":
                 await self.subscribing.unsubscribe(session, headers)
             case "BEGIN":
@@ -324,11 +300,8 @@ class StompInput(HeldInput):
                 detail = f'Could not interpret command "{command}"\n'
                 raise StompError("Bad command", detail)
 
-    def _answer_when(self, synced: Answer[None], headers: dict[str, str]) -> None:
-        """Send the receipt of SUBSCRIBE when all declarations are on disk."""
-        synced.when_given(partial(self._declared, synced, headers))
-
-    def _declared(self, synced: Answer[None], headers: dict[str, str]) -> None:
+    def _declared(self, synced: Answer[None], head: Head) -> None:
+        """The declarations of SUBSCRIBE are on disk: send its receipt."""
         if self._connection.state is not RUNNING:
             return
         try:
@@ -337,7 +310,7 @@ class StompInput(HeldInput):
             logger.error("%s: SUBSCRIBE failed: %s", self._connection.name, error)
             self._fail(of_fault(internal_error("the declaration could not be written")))
             return
-        self._send_receipt(headers)
+        self._send_receipt(head)
 
     # The first SEND with a head
 
@@ -356,8 +329,9 @@ class StompInput(HeldInput):
                 use = SendUse(target, content_header_of(headers))
             except PropertiesError:
                 raise processing_error() from None
-            self._keep(head, use)
-            self._send_with_receipt(session, use, head, body)
+            if "transaction" not in headers:
+                head.keep_use(use)
+            self._send(use, head, body)
             return
         self.attempt(self._respond(head, self._prepare(session, text, head, body)))
 
@@ -376,38 +350,11 @@ class StompInput(HeldInput):
         if reply_to.startswith("/temp-queue/"):
             reply = parse_destination(reply_to, "")
             queue = await self.subscribing.reply_queue(session, reply.routing_key)
-            head = Head(SEND, {**headers, "reply-to": queue}, head.body_bytes)
+            head = Head(SEND, {**headers, "reply-to": queue}, head.body_bytes, head.receipt)
         add_target(session, text, *names)
         if "transaction" in headers:
             self._transactions.commits(head)
         self._waiting.appendleft((head, body))
-
-    def _keep(self, head: Head, use: SendUse) -> None:
-        """Add later frames with this head to runs without parsing it again."""
-        headers = head.headers
-        if "transaction" in headers:
-            return
-        if RECEIPT not in headers:
-            head.use = use
-        elif sum(map(len, headers.values())) <= KEPT_HEAD_BYTES_MAX:
-            if len(self._uses) >= KEPT_HEADS_MAX:
-                self._uses.clear()
-            self._uses[_key(headers)] = use
-
-    def _send_with_receipt(
-        self, session: StompSession, use: SendUse, head: Head, body: bytes
-    ) -> None:
-        receipt = head.headers.get(RECEIPT)
-        if receipt is not None and session.confirms is None:
-            session.begin_confirms()
-        sending = self._sending
-        assert sending is not None, "it is logged in"
-        if not sending.takes(use, len(body)) and not self._publish():
-            self._waiting.appendleft((head, body))
-            return
-        if receipt is not None:
-            session.receipts[sending.next_number()] = receipt
-        sending.add(use, body)
 
     # Deliveries that are held for too long
 
@@ -438,8 +385,3 @@ class StompInput(HeldInput):
         """The operation of a frame has failed."""
         logger.error("%s: a frame has failed", self._connection.name, exc_info=error)
         self._fail(of_fault(internal_error("internal error")))
-
-
-def _key(headers: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    """The headers that say which target and properties a message has."""
-    return tuple([pair for pair in headers.items() if pair[0] not in _OF_ONE_FRAME])

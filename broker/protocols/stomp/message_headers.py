@@ -2,10 +2,10 @@
 
 Headers that STOMP defines become properties, and all others become string headers of the message.
 In MESSAGE, headers that are numbers and strings are shown; tables, arrays and booleans have no text
-in STOMP.
+in STOMP. Compiled.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from leveret.broker.amqp.content_header import ContentHeader, read_header
 from leveret.broker.amqp.field_table import INTEGER_LETTERS, Table
@@ -21,6 +21,10 @@ _TEXTS: Final = {
 """Headers whose values are texts, and their properties."""
 _NUMBERS: Final = {"priority": ("priority", 0xFF), "timestamp": ("timestamp", 2**64 - 1)}
 """Headers whose values are numbers, with the largest of them."""
+_NAMES: Final = {key: name for name, key in _TEXTS.items()} | {
+    key: name for name, (key, _) in _NUMBERS.items()
+}
+"""The headers of MESSAGE for properties."""
 _OF_FRAME: Final = ("destination", "content-length", "persistent")
 _NOT_OF_USERS: Final = frozenset((*_TEXTS, *_NUMBERS, *_OF_FRAME))
 _RESERVED: Final = frozenset(
@@ -83,17 +87,22 @@ def truth_of(text: str) -> bool:
 def message_headers(properties: Properties) -> dict[str, str]:
     """The headers of MESSAGE that stand for the properties of a message."""
     found: dict[str, str] = {}
-    for name, key in _TEXTS.items():
-        if key in properties:
-            found[name] = properties[key]
-    for name, (key, _) in _NUMBERS.items():
-        if key in properties:
-            found[name] = str(properties[key])
+    for key, value in properties.items():
+        name = _NAMES.get(key)
+        if name is not None:
+            found[name] = str(value)
     if "reply-to" in found:
         found["reply-to"] = format_reply_to(found["reply-to"])
     if properties.get("delivery_mode") == PERSISTENT:
         found["persistent"] = "true"
-    table: dict[str, tuple[str, Any]] = properties.get("headers", {})
+    table: Table | None = properties.get("headers")
+    if table is not None:
+        _add_table(found, table)
+    return found
+
+
+def _add_table(found: dict[str, str], table: Table) -> None:
+    """Add the headers of a message that have a text in STOMP."""
     for name, (letter, value) in table.items():
         if name in found or name in _RESERVED:
             continue
@@ -101,4 +110,3 @@ def message_headers(properties: Properties) -> dict[str, str]:
             found[name] = value
         elif letter in INTEGER_LETTERS or letter == "T":
             found[name] = str(value)
-    return found

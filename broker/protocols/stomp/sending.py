@@ -3,15 +3,18 @@
 Consecutive messages to one destination and of one kind (`ContentHeader.kind`) are a run, which is
 published in one call. A head is interpreted once: its destination becomes a `PublishTarget`, and
 its headers become properties. Both are kept with the head if the scanner keeps it (frames.py);
-targets are also found by the text of the destination.
+targets are also found by the text of the destination. The header `receipt`, in which heads differ,
+is also a header of the message, as in RabbitMQ.
 """
 
 from typing import Final
 
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.broker.amqp.field_table import encode_short_string
+from leveret.broker.amqp.field_table import encode_long_string, encode_short_string
+from leveret.broker.amqp.header_bytes import NewFields
 from leveret.broker.amqp.properties import NEEDS_CARE
 from leveret.broker.net.reading import MANY_BYTES
+from leveret.broker.protocols.stomp.frames import RECEIPT
 from leveret.broker.protocols.stomp.stomp_session import StompSession
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.runtime.pending import Steps
@@ -23,16 +26,30 @@ from leveret.storage.messages.message import Address, Message
 _KEY: Final = b"\0\0\0"
 """The prefix of a destination in the key of its target. No key of an exchange and a routing key has
 this prefix, except that of two empty names, which has nothing after it."""
+RECEIPT_WORK: Final = 10
+"""The work of a message's receipt, in the units of broker/runtime/turns.py."""
+_RECEIPTS: Final = NewFields((RECEIPT,))
+_RECEIPT_FIELD: Final = encode_short_string(RECEIPT) + b"S"
 
 
 class SendUse:
-    """The target and the properties of messages that are sent with a head."""
+    """The target and the properties of messages whose heads differ in their receipts at most.
+
+    header: without a receipt.
+    """
 
     __slots__ = ("header", "target")
 
     def __init__(self, target: PublishTarget, header: ContentHeader) -> None:
         self.target = target
         self.header = header
+
+    def header_with(self, receipt: str) -> ContentHeader:
+        """The properties of the message with this receipt."""
+        field = _RECEIPT_FIELD + encode_long_string(receipt)
+        raw = _RECEIPTS.added(self.header.raw, field)
+        assert raw is not None, "the header has no receipt"
+        return ContentHeader(raw, self.header.kind, (), False, raw)
 
 
 class Sending:
@@ -81,23 +98,31 @@ class Sending:
             and self._body_bytes + body_bytes <= self._bytes_max
         )
 
-    def add(self, use: SendUse, body: bytes) -> None:
-        """Add a message to the run."""
-        target = use.target
+    def add(self, use: SendUse, receipt: str | None, body: bytes) -> None:
+        """Add a message to the run. receipt: None if the client wants none."""
+        target, header = use.target, use.header
         turns = self._turns
         if not self._messages:
             self._target, self._kind, self._body_bytes = target, use.header.kind, 0
             turns.work_left -= RUN_WORK
-        self._messages.append(Message(target.address, use.header, body))
+        if receipt is not None:
+            header = use.header_with(receipt)
+            self._expect_receipt(receipt)
+        self._messages.append(Message(target.address, header, body))
         self._body_bytes += len(body)
         turns.work_left -= target.work
 
-    def next_number(self) -> int:
-        """The confirm number that the next added message will have."""
+    def _expect_receipt(self, receipt: str) -> None:
+        """Send this receipt when the message that is added next is confirmed."""
         session = self._session
         assert session is not None, "the connection is open"
-        assert session.confirms is not None, "it confirms"
-        return session.confirms.published + len(self._messages) + 1
+        confirms = session.confirms
+        if confirms is None:
+            session.begin_confirms()
+            confirms = session.confirms
+            assert confirms is not None, "they have begun"
+        session.receipts[confirms.published + len(self._messages) + 1] = receipt
+        self._turns.work_left -= RECEIPT_WORK
 
     def publish(self) -> Steps | None:
         """Publish the run; returns a coroutine that publishes it if that has to wait.

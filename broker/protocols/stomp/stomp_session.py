@@ -10,7 +10,7 @@ from mypy_extensions import mypyc_attr
 
 from leveret.broker.net.socket_output import SocketOutput
 from leveret.broker.protocols.stomp.errors import StompError, error_headers
-from leveret.broker.protocols.stomp.frames import encode_frame
+from leveret.broker.protocols.stomp.frames import encode_frame, encode_receipt
 from leveret.broker.protocols.stomp.message_frames import MessageFrames
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.pending import Answer, given
@@ -47,7 +47,7 @@ class StompOutput(SocketOutput):
 
     def send_receipt(self, receipt: str) -> None:
         """Send RECEIPT."""
-        self.send("RECEIPT", {"receipt-id": receipt})
+        self.write(encode_receipt(receipt, self.frame_end))
 
     def send_error(self, error: StompError) -> None:
         """Send ERROR."""

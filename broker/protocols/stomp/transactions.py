@@ -48,7 +48,7 @@ class Transactions:
             detail = f"Too much in open transactions (limit {KEPT_BYTES_MAX} bytes)"
             raise StompError("Transaction too large", detail)
         self._kept_bytes += cost
-        frames.append((Head(head.command, head.headers, head.body_bytes), body))
+        frames.append((Head(head.command, head.headers, head.body_bytes, head.receipt), body))
 
     def commit(self, headers: dict[str, str]) -> list[Frame]:
         """End a transaction; returns its frames, which are to be handled. Raises StompError."""

@@ -63,6 +63,45 @@ def test_a_head_that_comes_again_is_parsed_once():
     assert other[0] is not first[0]
 
 
+def test_heads_that_differ_in_their_receipts_are_parsed_once():
+    scanner = FrameScanner(10_000)
+    scanner.add(
+        b"SEND\ndestination:a\nreceipt:1\n\na\0SEND\nreceipt:2\ndestination:a\n\nb\0"
+        b"SEND\ndestination:a\nreceipt:3\n\nc\0SEND\ndestination:a\n\nd\0"
+        b"SEND\ndestination:a\nreceipt:\n\ne\0"
+    )
+    assert scanner.take()
+    first = scanner.head
+    first.keep_use("use")
+    found = []
+    while scanner.take():
+        found.append((scanner.head.receipt, scanner.head.use, scanner.head.headers))
+    headers = {"destination": "a"}
+    assert found == [
+        ("2", None, headers), ("3", "use", headers), (None, None, headers), ("", "use", headers),
+    ]  # fmt: skip
+    assert found[1][2] is first.headers
+
+
+@pytest.mark.parametrize(
+    ("head", "receipt"),
+    [
+        (b"SEND\ndestination:a\nreceipt:1\nreceipt:2", "1"),
+        (b"SEND\ndestination:a\nreceipt:a\\c\\nb", "a:\nb"),
+        (b"SEND\r\nreceipt:a\r\ndestination:a\r", "a"),
+        (b"SEND\nxreceipt:0\nreceipt:\xff", "\udcff"),
+        (b"SEND\nreceipt:a:b", "a:b"),
+        (b"SEND\nreceipts:1", None),
+        (b"ACK\nid:1\nreceipt:r", "r"),
+    ],
+)
+def test_receipts(head, receipt):
+    (first, _), (second, _) = scan(2 * (head + b"\n\n\0"))
+    assert [first.receipt, second.receipt] == [receipt, receipt]
+    assert "receipt" not in first.headers
+    assert second.headers == first.headers
+
+
 def test_escapes_and_repeated_headers():
     ((head, _),) = scan(b"SEND\na\\cb:1\\n2\\\\3\\r\nx:first\nx:second\nempty:\n\n\0")
     assert head.headers == {"a:b": "1\n2\\3\r", "x": "first", "empty": ""}
