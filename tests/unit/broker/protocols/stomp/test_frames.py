@@ -78,7 +78,7 @@ def test_heads_that_differ_in_their_receipts_are_parsed_once():
         found.append((scanner.head.receipt, scanner.head.use, scanner.head.headers))
     headers = {"destination": "a"}
     assert found == [
-        ("2", None, headers), ("3", "use", headers), (None, None, headers), ("", "use", headers),
+        ("2", "use", headers), ("3", "use", headers), (None, None, headers), ("", "use", headers),
     ]  # fmt: skip
     assert found[1][2] is first.headers
 
