@@ -22,10 +22,15 @@ from rstream import (
     SuperStreamCreationOption,
     SuperStreamProducer,
     amqp_decoder,
+    exceptions,
 )
+from rstream.recovery import BackOffRecoveryStrategy
 
+from leveret.broker.config import Config, Listener, StreamSettings
 from leveret.testing import EmbeddedBroker
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, POLL_SECONDS
+from tests.ports import free_port
+from tests.stored_broker import StoredBroker
 
 
 @pytest.fixture
@@ -205,3 +210,50 @@ async def test_a_stream_that_is_deleted(client, producer):
     await producer.send_wait("s", b"m")
     await producer.delete_stream("s")
     assert not await producer.stream_exists("s")
+
+
+def reconnecting():
+    """Rstream's own way to reconnect, as producers have it and consumers can have it."""
+    strategy = BackOffRecoveryStrategy(jitter=0)
+    strategy.backoff_seconds = 0.1
+    return {"recovery_strategy": strategy}
+
+
+async def send_until_confirmed(producer, number):
+    """Send a message with its number again and again until it is confirmed."""
+    while True:
+        try:
+            await producer.send_wait("s", RawMessage(b"%d" % number, number), "orders")
+        except (exceptions.ServerError, OSError, TimeoutError):
+            await asyncio.sleep(POLL_SECONDS)
+        else:
+            return
+
+
+async def test_a_producer_and_a_consumer_reconnect_to_a_node_that_restarts(tmp_path):
+    """The producer is the program's to use again; the consumer goes on after its last chunk."""
+    port = free_port()
+    listener = Listener("127.0.0.1", port)
+    config = Config(stream=StreamSettings(listeners=(listener,), advertised_host="127.0.0.1"))
+    client = {"host": "127.0.0.1", "port": port, "username": "guest", "password": "guest"}
+    received = Received()
+    broker = StoredBroker(tmp_path, config=config)
+    await broker.start()
+    async with (
+        Producer(**client, **reconnecting()) as producer,
+        Consumer(**client, **reconnecting()) as consumer,
+    ):
+        await producer.create_stream("s")
+        await consumer.subscribe("s", received)
+        for number in range(1, 11):
+            await send_until_confirmed(producer, number)
+        await received.until(10)
+        await broker.stop()
+        broker = StoredBroker(tmp_path, config=config)
+        await broker.start()
+        # The last message is sent again, as by a program that did not get its confirm.
+        for number in range(10, 21):
+            await send_until_confirmed(producer, number)
+        found = await received.until(20)
+    await broker.stop()
+    assert found == [(number - 1, b"%d" % number) for number in range(1, 21)]

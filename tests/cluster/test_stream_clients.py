@@ -1,4 +1,4 @@
-"""The stream protocol on three nodes: clients find the leader, and nothing is lost when it dies."""
+"""The stream protocol on three nodes, with rstream: clients find the leader, and outlive it."""
 
 import asyncio
 import signal
@@ -10,11 +10,10 @@ pytest.importorskip("rstream", reason="the extra [test] is not fully installed")
 from rstream import Consumer, Producer, RawMessage
 
 from tests.cluster.clustered_nodes import ClusteredNode, form
+from tests.cluster.resuming_stream_clients import LOGIN, ResumingConsumer, ResumingPublisher
 from tests.cluster.test_replicated_quorum_queues import leader_of
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, until
 from tests.ports import free_port
-
-LOGIN = {"username": "guest", "password": "guest"}
 
 
 class NodeWithStreams(ClusteredNode):
@@ -64,11 +63,30 @@ async def test_clients_of_all_nodes(cluster):
     assert [await read(node, "s", 50) for node in cluster] == [list(range(1, 51))] * 3
 
 
-async def test_a_publisher_sends_again_to_the_next_leader(cluster):
-    await published(cluster[1], "t", range(1, 51))
-    leader, (other, last) = leader_of("t", cluster)
-    leader.stop(signal.SIGKILL)
-    await published(other, "t", range(31, 81))
-    assert await read(last, "t", 80) == list(range(1, 81))
-    leader.start()
-    assert await read(leader, "t", 80) == list(range(1, 81))
+async def test_programs_resume_over_the_kill_of_a_leader_and_the_restart_of_the_next(cluster):
+    await published(cluster[1], "t", [])
+    ports = [node.stream_port for node in cluster]
+    publisher, consumer = ResumingPublisher(ports, "t"), ResumingConsumer(ports, "t")
+
+    async def more():
+        confirmed, found = publisher.confirmed, len(consumer.found)
+        await until(lambda: publisher.confirmed > confirmed + 40 and len(consumer.found) > found)
+
+    async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as programs:
+        publishing = programs.create_task(publisher.run())
+        programs.create_task(consumer.run())
+        await more()
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            leader, _ = await asyncio.to_thread(leader_of, "t", cluster)
+            await asyncio.to_thread(leader.stop, number)
+            await more()
+            await asyncio.to_thread(leader.start)
+        await more()
+        publisher.stop()
+        await publishing
+        consumer.stop_after(publisher.confirmed)
+    assert publisher.resumed >= 2
+    assert consumer.problems == []
+    everything = list(range(1, publisher.confirmed + 1))
+    assert [int(consumer.found[offset]) for offset in range(len(consumer.found))] == everything
+    assert [await read(node, "t", publisher.confirmed) for node in cluster] == [everything] * 3
