@@ -416,7 +416,7 @@ class Broker:
                 self.config.dead_letter_worker_consumer_prefetch,
                 self.config.dead_letter_worker_retry_ms,
             ),
-            services.flow,
+            services.flow, services.shared_features,
         )  # fmt: skip
         vhost.expiry_listener = partial(retain_delayed, services, self._topics, name)
         vhost.header_after_delay = header_after_delay

@@ -27,6 +27,7 @@ from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.counts import NodeCounts
 from leveret.broker.runtime.log_limit import LogLimit
 from leveret.broker.runtime.message_numbers import MessageNumbers
+from leveret.broker.runtime.shared_features import SharedFeatures
 from leveret.broker.runtime.turns import Turns
 from leveret.broker.services.absent_owners import AbsentOwners
 from leveret.broker.services.client_addresses import ClientAddresses
@@ -96,6 +97,7 @@ class Services:
     retained: RetainedMessages = field(init=False)
     client_ids: ClientIds = field(init=False)
     absent_owners: AbsentOwners = field(default_factory=AbsentOwners)
+    shared_features: SharedFeatures = field(default_factory=SharedFeatures)
     timeout_log_limit: LogLimit = field(default_factory=LogLimit)
     observer: Observer | None = None
     holds_confirms: bool = False

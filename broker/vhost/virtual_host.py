@@ -37,6 +37,7 @@ from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.counts import MessageCounts, NodeCounts
 from leveret.broker.runtime.names import EXCHANGE, NODE_ITSELF, QUEUE, resource
 from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.shared_features import SharedFeatures
 from leveret.broker.runtime.turns import Actor, Turns
 from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.dead_letters.publishing import DeadLetterer
@@ -98,8 +99,10 @@ class VirtualHost:
         kinds: QueueKinds | None = None,
         letter_settings: WorkerSettings = WorkerSettings(),  # noqa: B008 - it is immutable
         flow: FlowControl | None = None,
+        features: SharedFeatures | None = None,
     ) -> None:
         self.name = name
+        self.features = features or SharedFeatures()
         self.kinds = kinds if kinds is not None else served_kinds()
         self.is_as_rabbitmq_4 = is_as_rabbitmq_4
         self._policing = policing

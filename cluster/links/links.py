@@ -80,6 +80,8 @@ class Links:
         self._diallers: dict[str, Dialler] = {}
         # The reason why the last attempt to link a dialled node has failed.
         self._problems: dict[str, str] = {}
+        # The features of each node that was linked, until it is forgotten.
+        self._features: dict[str, frozenset[str]] = {}
         self._acceptors: list[Acceptor] = []
         self.admission = Admission(
             lambda: self._identity, options.cookie, clock, self, has_tls=options.tls is not None
@@ -119,6 +121,14 @@ class Links:
     def problem_with(self, node: str) -> str:
         """The reason why a dialled node is not linked; empty if it is unknown."""
         return self._problems.get(node, "")
+
+    @property
+    def features(self) -> Mapping[str, frozenset[str]]:
+        """The features that this node shares with each node that was linked, as of its last link.
+
+        Nodes stay until they are forgotten: one that is down comes back in the same version.
+        """
+        return self._features
 
     def register(self, number: int, service: Service) -> None:
         """Add a service, before the links are started. number: from 1 to 127, not in use yet."""
@@ -207,6 +217,7 @@ class Links:
         """Stop dialling a node, close its link, and forget its address."""
         dialler = self._diallers.pop(node, None)
         self._problems.pop(node, None)
+        self._features.pop(node, None)
         if dialler is not None:
             dialler.rest()
         self.drop(node, reason)
@@ -254,6 +265,7 @@ class Links:
         )  # fmt: skip
         transport.set_protocol(link)
         self._links[link.name] = link
+        self._features[link.name] = link.features
         self._up_since_s[link] = self._now_s()
         self._problems.pop(link.name, None)
         dialler = self._diallers.get(link.name)

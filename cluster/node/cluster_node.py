@@ -16,11 +16,13 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from leveret.broker.config import Config, SettingError
 from leveret.broker.declarations.values import Declaration, PutParameter
 from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
+from leveret.broker.queues.contract.retry_headers import RETRIES_FEATURE
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.runtime.clock import Clock, Timer
 from leveret.broker.runtime.pending import Answer
@@ -94,7 +96,7 @@ from leveret.storage.store.store import Store
 TICK_MS = 250
 FEATURES = feature_flags.NAMES | {
     retained_copies.FEATURE, clients_elsewhere.FEATURE, message_runs.EXPIRY_FEATURE,
-    ANNOTATIONS_FEATURE,
+    ANNOTATIONS_FEATURE, RETRIES_FEATURE,
 }  # fmt: skip
 """What this node tells others that it has."""
 logger = logging.getLogger("leveret.cluster")
@@ -211,6 +213,7 @@ class ClusterNode(LogListener):
         """Make the replicated log of declarations. Raises SettingError and OSError."""
         configured_rules.check(self._config.cluster)
         self._services, self._clock = services, services.clock
+        services.shared_features.all_have = self._all_have
         links = make_links(self._config, self._data_dir, self._clock, features=FEATURES)
         assert links is not None, "without a port for links there is no cluster"
         self.links, self.rpc = links, Rpc(links)
@@ -272,7 +275,7 @@ class ClusterNode(LogListener):
             queues.node, SenderNumbers(queues.node, queues.incarnation), queues.addresses,
             queues.untaken, self._services.counts.given_by_quorum_queues,
             not self._services.config.is_as_rabbitmq_4,
-            self._services.config.is_as_rabbitmq_4_3, self._all_take_annotations,
+            self._services.config.is_as_rabbitmq_4_3, partial(self._all_have, ANNOTATIONS_FEATURE),
         )  # fmt: skip
         cluster = NodesOfQuorumQueues(self, self.links, self.states)
         parts = NodeParts(node, self._services, self.links, store, cluster)
@@ -293,9 +296,9 @@ class ClusterNode(LogListener):
             self._serve_cluster()
         return definitions
 
-    def _all_take_annotations(self) -> bool:
-        """Whether all other nodes keep the annotations of modified messages."""
-        return all(ANNOTATIONS_FEATURE in peer.features for peer in self.links.peers.values())
+    def _all_have(self, feature: str) -> bool:
+        """Whether all other nodes have a feature, those that have gone down included."""
+        return all(feature in others for others in self.links.features.values())
 
     async def start(self, definitions: Definitions) -> None:
         """Join the other nodes. Raises SettingError, DiscoveryError and ClusterError."""

@@ -3,6 +3,7 @@
     1   no checksums, no totals; queues have no storage ids
     2   no checksums, no totals
     3   no parameters
+    4   the same tables; no retries of classic queues, and no annotations in quorum queues
 
 Each is migrated in one transaction, so a crash leaves the old format or the new one.
 """
@@ -21,6 +22,8 @@ from leveret.storage.metadata.metadata_tables import (
 )
 
 OLD_VERSIONS = (1, 2, 3)
+WITH_SAME_TABLES = (4,)
+"""Files of these formats are used as they are."""
 
 
 def is_whole(connection: Connection, version: int, tables: set[str]) -> bool:

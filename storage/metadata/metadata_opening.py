@@ -2,6 +2,9 @@
 
 The schema must be exactly that of this version. A file with a damaged schema, or one that another
 program or a later version wrote, is refused and not changed.
+
+The format stands for the whole data directory: it is raised, too, when messages or entries of
+groups get something that earlier versions would misread. So these refuse the directory.
 """
 
 import os
@@ -11,10 +14,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from leveret.storage.metadata.metadata_migration import OLD_VERSIONS, is_whole, migrate
+from leveret.storage.metadata.metadata_migration import (
+    OLD_VERSIONS,
+    WITH_SAME_TABLES,
+    is_whole,
+    migrate,
+)
 from leveret.storage.metadata.metadata_tables import META, MetaRow, create_tables, has_tables
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 VERSION, IDENTITY = "format_version", "identity"
 FILE_MODE = 0o640
 """The file holds password hashes, so other users cannot read it. Its log inherits the mode."""
@@ -54,6 +62,8 @@ def naming_file(path: Path) -> Iterator[None]:
 def prepare_tables(connection: sqlite3.Connection, path: Path) -> None:
     """Create or migrate the tables, unless they are those of this version. Raises MetadataError."""
     if has_tables(connection):
+        if _recorded_version(connection) in WITH_SAME_TABLES:
+            connection.execute(META.put, META.to_columns(MetaRow(VERSION, FORMAT_VERSION)))
         return
     found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
     names = {name for (name,) in found}
@@ -89,12 +99,19 @@ def _read_version(connection: sqlite3.Connection, path: Path, names: set[str]) -
             f"{path} does not say which format it has, so this version of Leveret did not write "
             "it: move the file away, or choose another data directory"
         )
+    version = _recorded_version(connection)
+    if version not in (*OLD_VERSIONS, FORMAT_VERSION):
+        raise format_error(path, "none" if version is None else version)
+    assert isinstance(version, int), "a format is a number"
+    return version
+
+
+def _recorded_version(connection: sqlite3.Connection) -> object:
+    """What a file with the table `meta` has as its format; None if it has nothing there."""
     found = connection.execute(
         "SELECT value FROM meta NOT INDEXED WHERE key = ?", (VERSION,)
     ).fetchone()
-    if found not in [(version,) for version in (*OLD_VERSIONS, FORMAT_VERSION)]:
-        raise format_error(path, found[0] if found else "none")
-    return int(found[0])
+    return found[0] if found else None
 
 
 def format_error(path: Path, version: object) -> MetadataError:

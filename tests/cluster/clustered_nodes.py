@@ -44,16 +44,21 @@ class ClusteredNode:
 
     def start(self, *more_options, waits=True):
         self._log = self.log_path.open("w")
-        self.process = start_program(
-            self.program, "serve", "--node", self.name, "--data-dir", self.data_dir,
+        self.process = self._start_program(
+            "serve", "--node", self.name, "--data-dir", self.data_dir,
             "--bind", self.host.address, "--port", self.port,
             "--cluster-port", self.link_port, "--management-port", 0, "--prometheus-port", 0,
             *self._options, *more_options,
-            output=self._log, environment=self._environment, network=self.host.network,
         )  # fmt: skip
         if waits:
             self.wait_until(lambda: self.is_ready or self.process.poll() is not None, "it is ready")
             assert self.is_ready, self.log
+
+    def _start_program(self, *arguments):
+        return start_program(
+            self.program, *arguments,
+            output=self._log, environment=self._environment, network=self.host.network,
+        )  # fmt: skip
 
     @property
     def address(self):

@@ -9,6 +9,7 @@ from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.retained_dead_letters import DeadLetterSource, DeadLetterWorker
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.shared_features import SharedFeatures
 from leveret.broker.runtime.turns import Turns
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.messages.message import Message
@@ -20,6 +21,7 @@ class QueueOwner(Protocol):
     name: str
     turns: Turns
     clock: Clock
+    features: SharedFeatures
     tracer: Taps | None
 
     def make_backing(self, queue: QueueClient, levels: PriorityLevels | None) -> BackingQueue:

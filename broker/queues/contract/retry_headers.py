@@ -13,6 +13,8 @@ from leveret.broker.amqp.properties import Properties, encode_properties
 from leveret.storage.messages.message import Message
 
 DELIVERY_COUNT: Final = "x-delivery-count"
+RETRIES_FEATURE: Final = "classic_queue_retries"
+"""The feature of nodes that know the header of the broker."""
 
 
 def retry_of(message: Message) -> Retry | None:

@@ -40,7 +40,12 @@ from leveret.broker.amqp.content_header import ContentHeader, Retry
 from leveret.broker.queues.contract.arguments import NO_LIMIT, QueueOptions
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.retry_delay import RetryDelay, delay_text, retry_delay
-from leveret.broker.queues.contract.retry_headers import as_delivered, retry_of, with_retry
+from leveret.broker.queues.contract.retry_headers import (
+    RETRIES_FEATURE,
+    as_delivered,
+    retry_of,
+    with_retry,
+)
 from leveret.broker.queues.contract.status import RetryStatus
 from leveret.broker.queues.contract.waiting_retries import ChosenRetries, WaitingRetry
 from leveret.broker.queues.dead_letters.dead_lettering import DeadLettering, DyingQueue
@@ -113,7 +118,13 @@ class Retries:
     # Returned messages
 
     def take_back(self, entries: Sequence[Entry], is_failed: bool) -> None:
-        """Take messages that a client returns. is_failed: see `QueueClient.requeue`."""
+        """Take messages that a client returns. is_failed: see `QueueClient.requeue`.
+
+        While a node of an earlier version is in the cluster, they are neither counted nor delayed.
+        """
+        if not self._owner.features.all_have(RETRIES_FEATURE):
+            self._queue.make_ready(entries)
+            return
         self._returned.extend([(entry, is_failed) for entry in entries])
         self.go_on()
 

@@ -10,6 +10,7 @@ from leveret.broker.queues.contract.queue_client import Consumer
 from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFigures
 from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.shared_features import SharedFeatures
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.storage.messages.message import Address, Message
 from leveret.storage.queue.transient_queue import TransientQueue
@@ -28,6 +29,7 @@ class FakeVhost:
     def __init__(self):
         self.turns = TurnsByHand()
         self.clock = VirtualClock()
+        self.features = SharedFeatures()
         self.dead = []
         self.discarded = []
         self.deleted = []

@@ -81,6 +81,16 @@ async def test_a_link_that_breaks_is_made_again():
         await until(lambda: b.service.received_payloads == [b"hello again"])
 
 
+async def test_the_features_of_a_node_that_is_down_are_known():
+    features = frozenset(("a feature",))
+    async with nodes("a", "b", identity={"features": features}) as (a, b):
+        a.dial(b)
+        await linked(a, b)
+        await b.links.stop()
+        await until(lambda: not a.service.up)
+        assert a.links.features == {b.name: features}
+
+
 async def test_a_forgotten_node_is_not_dialled_again():
     async with nodes("a", "b") as (a, b):
         a.dial(b)
@@ -88,6 +98,7 @@ async def test_a_forgotten_node_is_not_dialled_again():
         a.links.forget(b.name, "it was removed from the cluster")
         await until(lambda: not b.service.up)
         assert a.links.dialler_of(b.name) is None
+        assert a.links.features == {}
 
 
 async def test_what_was_sent_before_a_stop_arrives():

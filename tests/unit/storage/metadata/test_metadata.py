@@ -432,7 +432,7 @@ class TestMishaps:
             connection.execute(META.put, META.to_columns(MetaRow("format_version", 99)))
         connection.close()
         assert self.error_of(path) == (
-            f"{path} has format 99, and this version reads format 4: "
+            f"{path} has format 99, and this version reads format 5: "
             "start the version of Leveret that wrote it, or move the file away"
         )
 

@@ -13,7 +13,7 @@ from leveret.storage.metadata.metadata_opening import (
     open_connection,
     prepare_tables,
 )
-from leveret.storage.metadata.metadata_tables import META, has_tables, read_rows
+from leveret.storage.metadata.metadata_tables import META, MetaRow, has_tables, read_rows
 
 
 def opened(path):
@@ -57,8 +57,8 @@ def test_no_file_is_mapped_whose_writes_need_space_of_a_full_disk(path):
             "has format 99, and this version reads format",
         ),
         (
-            ["CREATE TABLE meta (key, value)", "INSERT INTO meta VALUES ('format_version', 4)"],
-            "its tables are not those of format 4",
+            ["CREATE TABLE meta (key, value)", "INSERT INTO meta VALUES ('format_version', 5)"],
+            "its tables are not those of format 5",
         ),
     ],
 )
@@ -71,6 +71,13 @@ def test_a_file_with_other_tables_is_refused_and_not_changed(path, statements, e
         with pytest.raises(MetadataError, match=error):
             prepare_tables(connection, path)
         assert not has_tables(connection)
+
+
+def test_a_file_of_the_format_before_is_used_as_it_is(path):
+    facts = opened(path)
+    with closing(connect(path)) as connection:
+        connection.execute(META.put, META.to_columns(MetaRow("format_version", 4)))
+    assert opened(path) == facts, "the format is that of this version again"
 
 
 def test_errors_of_the_disk_and_of_the_data_give_different_advice(path):

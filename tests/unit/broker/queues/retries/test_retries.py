@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.broker.amqp.content_header import header_with, read_stored
-from leveret.broker.queues.contract.retry_headers import DELIVERY_COUNT
+from leveret.broker.queues.contract.retry_headers import DELIVERY_COUNT, RETRIES_FEATURE
 from leveret.broker.queues.contract.waiting_retries import ChosenRetries
 from tests.unit.broker.queues.fakes import (
     FakeConsumer,
@@ -49,6 +49,15 @@ def count_of(entry):
 
 def ended(queue, chosen, is_discarded=False):
     return queue.retries.end_waiting(chosen, is_discarded)
+
+
+def test_nothing_is_delayed_while_a_node_does_not_know_retries(vhost):
+    vhost.features.all_have = lambda feature: feature != RETRIES_FEATURE
+    queue = delaying(vhost)
+    publish(queue, b"first")
+    queue.requeue([got(queue)])
+    entry = got(queue)
+    assert (entry.message.body, count_of(entry)) == (b"first", 0)
 
 
 def test_a_returned_message_waits_and_holds_nobody_up(vhost):

@@ -1,7 +1,11 @@
-"""Programs that know all nodes survive a restart of each node in turn, without losing a message."""
+"""Programs that know all nodes survive an upgrade of each node in turn, and lose no message.
+
+The nodes run an earlier version (tests/earlier_version.py) until they are upgraded.
+"""
 
 import asyncio
 import contextlib
+import subprocess
 import threading
 
 import aio_pika
@@ -9,13 +13,22 @@ import pytest
 from pika import exceptions
 
 from tests.cluster.clients import PERSISTENT, bodies
-from tests.cluster.clustered_nodes import declare, form
+from tests.cluster.clustered_nodes import ENVIRONMENT, ClusteredNode, declare, form, queues
+from tests.cluster.mirrored import HA_ALL
+from tests.earlier_version import ROOT, earlier_sources, earlier_version, program_of
 from tests.patience import PATIENCE_SECONDS
 
 QUEUES = ("on-a", "on-b", "on-c")
 LOST = (aio_pika.exceptions.AMQPError, RuntimeError, OSError, asyncio.CancelledError)
 """What aio-pika raises when a connection is lost: it also cancels what waits for an answer."""
-ROBUST = ("robust-on-a", "robust-on-b", "robust-on-c")
+ROBUST = {
+    "robust-on-a": {},
+    "mirrored": {},
+    "quorum": {"x-queue-type": "quorum"},
+    "stream": {"x-queue-type": "stream"},
+}
+"""The queues of the robust program, and their arguments."""
+ALL_QUEUES = {*QUEUES, *ROBUST}
 
 
 class Publisher:
@@ -58,8 +71,8 @@ class Publisher:
 class RobustProgram:
     """An aio-pika program with a robust connection to each node, which come back by themselves.
 
-    Over each it consumes the queue of that node, and publishes to all queues in turn. confirmed,
-    taken: bodies.
+    It consumes a queue of each kind, each over one of the connections, and publishes to all of them
+    over each connection. confirmed, taken: bodies.
     """
 
     def __init__(self, nodes):
@@ -83,9 +96,12 @@ class RobustProgram:
         connections = [
             await aio_pika.connect_robust(url, reconnect_interval=0.1) for url in self._urls
         ]
-        for connection, queue in zip(connections, ROBUST, strict=True):
-            channel = await connection.channel()
-            await (await channel.declare_queue(queue, durable=True)).consume(self._take)
+        for place, (queue, arguments) in enumerate(ROBUST.items()):
+            channel = await connections[place % len(connections)].channel()
+            await channel.set_qos(prefetch_count=100)
+            declared = await channel.declare_queue(queue, durable=True, arguments=arguments)
+            start = {"x-stream-offset": "first"} if queue == "stream" else None
+            await declared.consume(self._take, arguments=start)
         channels = [await one.channel(on_return_raises=True) for one in connections]
         self._is_connected.set()
         await asyncio.gather(*map(self._publish, range(len(channels)), channels))
@@ -97,35 +113,77 @@ class RobustProgram:
             await connection.close()
 
     async def _take(self, message):
+        is_first = message.body not in self.taken
         self.taken.add(message.body)
         # If its node goes down first, it is delivered again.
         with contextlib.suppress(*LOST):
-            await message.ack()
+            if is_first and message.routing_key == "quorum":
+                await message.nack(requeue=True)
+            else:
+                await message.ack()
 
     async def _publish(self, place, channel):
-        number = 0
+        queues, number = tuple(ROBUST), 0
         while not self._is_done.is_set():
             number += 1
             body = b"%d of %d" % (number, place)
             message = aio_pika.Message(body, delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
             try:
                 async with asyncio.timeout(PATIENCE_SECONDS):
-                    await channel.default_exchange.publish(message, ROBUST[number % len(ROBUST)])
+                    await channel.default_exchange.publish(message, queues[number % len(queues)])
                 self.confirmed.add(body)
             except (*LOST, TimeoutError):
                 # Returned, refused, or the connection is lost and will come back.
                 await asyncio.sleep(0.02)
 
 
+class UpgradedNode(ClusteredNode):
+    """A node that runs an earlier version until it is upgraded. sources: of that version."""
+
+    sources = ROOT
+    is_upgraded = False
+
+    def upgrade(self):
+        """Stop it, and start this version with its data."""
+        self.stop()
+        self.assert_nothing_failed()
+        self.is_upgraded = True
+        self.start()
+
+    def assert_nothing_failed(self):
+        """Check that the log has no errors but those of connections that a stop has closed."""
+        errors = [line for line in self.log.splitlines() if "[error]" in line]
+        assert [line for line in errors if "CONNECTION_FORCED" not in line] == []
+
+    def _start_program(self, *arguments):
+        if self.is_upgraded:
+            return super()._start_program(*arguments)
+        return subprocess.Popen(
+            [*program_of(self.sources), *map(str, arguments)],
+            stdout=self._log, stderr=self._log, cwd=self.sources,
+            env={**ENVIRONMENT, "LEVERET_PURE": "1"},
+        )  # fmt: skip
+
+
 @pytest.fixture
-def nodes(tmp_path):
-    nodes = form(tmp_path, "a", "b", "c")
+def earlier(tmp_path):
+    """The sources of the earlier version; None if Git does not have them."""
+    return earlier_sources(earlier_version(), tmp_path / "earlier")
+
+
+@pytest.fixture
+def nodes(tmp_path, earlier):
+    class Node(UpgradedNode):
+        sources = earlier or ROOT
+
+    nodes = form(tmp_path, "a", "b", "c", kind=Node)
     yield nodes
     for node in nodes:
         node.stop()
 
 
-def test_no_confirmed_message_is_lost_in_a_rolling_restart(nodes):
+def test_no_confirmed_message_is_lost_in_a_rolling_upgrade(nodes, earlier):
+    nodes[0].ctl(*HA_ALL)
     for node, queue in zip(nodes, QUEUES, strict=True):
         declare(node, queue)
     publisher, robust = Publisher(nodes), RobustProgram(nodes)
@@ -135,8 +193,7 @@ def test_no_confirmed_message_is_lost_in_a_rolling_restart(nodes):
         for node in nodes:
             count = sum(map(len, publisher.confirmed.values()))
             robust_count = len(robust.confirmed)
-            node.stop()
-            node.start()
+            node.upgrade()
             node.wait_until(
                 lambda seen=count: sum(map(len, publisher.confirmed.values())) > seen,
                 "more is confirmed",
@@ -144,10 +201,18 @@ def test_no_confirmed_message_is_lost_in_a_rolling_restart(nodes):
             node.wait_until(
                 lambda seen=robust_count: len(robust.confirmed) > seen, "more is confirmed"
             )
+            assert all(queues(one) >= ALL_QUEUES for one in nodes)
     finally:
         publisher.stop()
         robust.stop()
+    for node in nodes:
+        node.assert_nothing_failed()
     assert robust.confirmed <= robust.taken
     for queue in QUEUES:
         assert publisher.confirmed[queue]
         assert publisher.confirmed[queue] <= set(bodies(nodes[0], queue))
+    if earlier is None:
+        pytest.skip(
+            f"Git has no {earlier_version()}, as in a shallow clone: nodes of this version were "
+            "restarted, and none was upgraded"
+        )
