@@ -8,7 +8,8 @@ message from there with the header of `header_after_delay`: it is not delayed ag
 can read the length of its delay.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import precondition_failed
@@ -16,6 +17,7 @@ from leveret.broker.amqp.field_table import Field, Table, text_of
 from leveret.broker.erlang.parser import parse_integer
 from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
 from leveret.broker.exchanges.plain_types import PLAIN_TYPES, create_from
+from leveret.broker.queues.contract.queue_kind import QueueKind
 
 TYPE_ARGUMENT = "x-delayed-type"
 DELAY_HEADER = "x-delay"
@@ -41,6 +43,12 @@ class DelayedMessage(ExchangeType):
 
     def validate_binding(self, routing_key: str, arguments: Table) -> None:
         self.inner.validate_binding(routing_key, arguments)
+
+    def validate_destination(self, queue_kind: QueueKind | None) -> None:
+        self.inner.validate_destination(queue_kind)
+
+    def serve(self, lives_here: Callable[[Any], bool]) -> None:
+        self.inner.serve(lives_here)
 
     def bind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
         self.inner.bind(destination, routing_key, arguments)

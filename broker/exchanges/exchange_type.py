@@ -10,11 +10,12 @@ compared by identity.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
-from typing import ClassVar
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, ClassVar
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
+from leveret.broker.queues.contract.queue_kind import QueueKind
 
 Destination = Hashable
 """A queue or an exchange."""
@@ -38,6 +39,17 @@ class ExchangeType(ABC):
 
     def validate_binding(self, routing_key: str, arguments: Table) -> None:  # noqa: B027  (likewise)
         """Raises 406 for a binding that is invalid for the type."""
+
+    def validate_destination(self, queue_kind: QueueKind | None) -> None:  # noqa: B027  (likewise)
+        """Raises 406 for a destination that is invalid for the type.
+
+        queue_kind: the kind of the queue that is bound; None for an exchange.
+        """
+
+    def serve(self, lives_here: Callable[[Any], bool]) -> None:  # noqa: B027  (likewise)
+        """Called before the exchange routes messages. lives_here: whether a queue of its vhost
+        lives on this node.
+        """
 
     @abstractmethod
     def bind(self, destination: Destination, routing_key: str, arguments: Table) -> None:

@@ -36,6 +36,6 @@ class RandomChoice(ExchangeType):
     def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
         self._destinations.remove(destination)
 
-    def route(self, routing_key: str, header: ContentHeader) -> Iterable[Destination]:
+    def route(self, routing_key: str, header: ContentHeader) -> Iterable[Destination | None]:
         destinations = self._destinations.listed
         return (self._choose(destinations),) if destinations else ()

@@ -32,7 +32,7 @@ from leveret.broker.node.own_interceptors import incoming, outgoing
 from leveret.broker.plugins.contributions import loaded
 from leveret.broker.plugins.extensions import contribute, withdraw
 from leveret.broker.plugins.known_plugins import PluginError, requiring, usable, with_required
-from leveret.broker.plugins.own_plugins import BUILT_IN
+from leveret.broker.plugins.own_plugins import BUILT_IN, OF_VERSION_4
 from leveret.broker.plugins.plugin import Contributions, Plugin, Step
 from leveret.broker.services.services import Services
 from leveret.broker.sessions.interceptors import Interceptor
@@ -137,6 +137,7 @@ class RunningPlugins:
         self.enabled = _enabled(config)
         self.failures: dict[str, str] = {}
         self._running: dict[str, _Running] = {}
+        self._of_version = _Running(OF_VERSION_4, NodeOfPlugin(OF_VERSION_4, config))
         self._changing = asyncio.Lock()
         self._changed: list[Callable[[], object]] = []
 
@@ -151,6 +152,8 @@ class RunningPlugins:
 
     def prepare(self) -> None:
         """Put the contributions of the enabled plugins in place."""
+        if self._config.is_as_rabbitmq_4:
+            self._of_version.contribute()
         for name in with_required(self.enabled):
             self._add(name)
 
@@ -184,6 +187,7 @@ class RunningPlugins:
         async with self._changing:
             for name in tuple(reversed(self._running)):
                 await self._stop(name)
+            self._of_version.withdraw()
 
     # One plugin
 

@@ -131,6 +131,12 @@ BUILT_IN: Final = {
     )
 }  # fmt: skip
 
+OF_VERSION_4: Final = _own(
+    "rabbit", "Contributions of nodes with `compat` 4.0 or 4.x",
+    exchange_types=_exchange_type("x-local-random", "local_random:LocalRandom"),
+)  # fmt: skip
+"""Not listed among the plugins, as in RabbitMQ, where it is a part of the broker itself."""
+
 OPTIONAL: Final = {
     one.name: one
     for one in (

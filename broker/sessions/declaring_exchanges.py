@@ -11,6 +11,7 @@ from leveret.broker.amqp.errors import access_refused, precondition_failed
 from leveret.broker.amqp.field_table import Table, encode_table
 from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
 from leveret.broker.declarations.values import DeleteExchange, PutExchange
+from leveret.broker.erlang.terms import Atom, format_term
 from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
 from leveret.broker.exchanges.federation_upstream import MAX_HOPS, FederationUpstream
 from leveret.broker.runtime.names import EXCHANGE, RESERVED_PREFIX, resource, without_line_breaks
@@ -96,7 +97,11 @@ def _require_same_exchange(
 ) -> None:
     """Raise 406 unless an exchange matches the properties that it is declared with."""
     what = resource(EXCHANGE, exchange.name, session.vhost.name)
-    require_same("type", properties.type_name, exchange.type_name, what)
+    # Types are atoms in RabbitMQ, and printed as such.
+    declared, current = (
+        format_term(Atom(name)) for name in (properties.type_name, exchange.type_name)
+    )
+    require_same("type", declared, current, what)
     require_same("durable", properties.durable, exchange.durable, what)
     require_same("auto_delete", properties.auto_delete, exchange.auto_delete, what)
     require_same("internal", properties.internal, exchange.internal, what)

@@ -20,6 +20,7 @@ from leveret.broker.events.taps import Taps
 from leveret.broker.exchanges import EXCHANGE_TYPES, type_of_declared
 from leveret.broker.exchanges.default import DefaultExchange
 from leveret.broker.exchanges.delayed import DelayedMessage
+from leveret.broker.exchanges.exchange_type import ExchangeType
 from leveret.broker.exchanges.missing_type import MissingType
 from leveret.broker.queues.classic.priority import PriorityQueue
 from leveret.broker.queues.contract.arguments import QueueOptions
@@ -150,7 +151,7 @@ class VirtualHost:
         """Add an exchange, with the policies that match it and the delayed messages that a restart
         found. Raises 406 and 503 for bad arguments of its type.
         """
-        exchange_type = type_of_declared(type_name, arguments)
+        exchange_type = self._type_of_declared(type_name, arguments)
         exchange = Exchange(
             self.exchanges, name, exchange_type, durable, auto_delete, internal, arguments
         )
@@ -164,8 +165,13 @@ class VirtualHost:
         for exchange in self.exchanges.values():
             is_missing = isinstance(exchange.type, MissingType)
             if is_missing == (exchange.type_name in EXCHANGE_TYPES):
-                exchange.change_type(type_of_declared(exchange.type_name, exchange.arguments))
+                exchange.change_type(self._type_of_declared(exchange.type_name, exchange.arguments))
         self.routes_changed()
+
+    def _type_of_declared(self, type_name: str, arguments: Table) -> ExchangeType:
+        exchange_type = type_of_declared(type_name, arguments)
+        exchange_type.serve(self.lives_here)
+        return exchange_type
 
     def _add(self, exchange: Exchange) -> None:
         self.exchanges[exchange.name] = exchange

@@ -31,6 +31,7 @@ from leveret.broker.policies.parameters import (
 )
 from leveret.broker.policies.policy_keys import PolicyError
 from leveret.broker.policies.policy_table import check_policy
+from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.runtime.names import EXCHANGE, QUEUE
 from leveret.broker.vhost.virtual_host import PREDECLARED_EXCHANGES
 from leveret.mgmt.definitions.contents import (
@@ -65,7 +66,7 @@ class Checker:
         }  # fmt: skip
         self._vhosts = set(node.vhost_names()) | self._named("vhosts")
         self._users = {user.name for user in node.users} | self._named("users")
-        self._queues: set[tuple[str, str]] = set()
+        self._queues: dict[tuple[str, str], Item] = {}
         self._types: dict[tuple[str, str], Any] = {}
         self._sources: dict[tuple[str, str], ExchangeType | None] = {}
 
@@ -77,7 +78,7 @@ class Checker:
     async def problems(self) -> list[ImportProblem]:
         """All problems, in the order of the file's lists."""
         for item in self._definitions.items("queues"):
-            self._queues.add(_place(item))
+            self._queues[_place(item)] = item
             await self._give_way()
         for item in self._definitions.items("exchanges"):
             self._types[_place(item)] = item.get("type")
@@ -224,8 +225,16 @@ class Checker:
         if source is not None:
             try:
                 source.validate_binding(item.get("routing_key", ""), arguments)
+                source.validate_destination(self._kind(vhost, item["destination"], kind))
             except Fault as fault:
                 yield ImportProblem("", reason_of(fault))
+
+    def _kind(self, vhost: str, name: str, kind: str) -> QueueKind | None:
+        """The kind of a destination that is a queue."""
+        if kind != QUEUE:
+            return None
+        arguments, _ = _table(self._queues.get((vhost, name), {}))
+        return self._node.queue_kind(vhost, name, arguments)
 
     def _has(self, kind: str, vhost: str, name: str) -> bool:
         if kind == QUEUE:

@@ -21,6 +21,7 @@ from leveret.broker.policies.policy_table import effective_options, merged
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
 from leveret.broker.queues.classic.inspection import Inspection
 from leveret.broker.queues.contract.queue_client import QueueLength
+from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.runtime.counts import NodeCounts
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.sessions.direct import DirectConnection
@@ -163,13 +164,17 @@ class NodeFacade(DeclaredFacade):
             where.kinds.specify(vhost, name, arguments, durable=durable, auto_delete=auto_delete)
         )
 
+    def queue_kind(self, vhost: str, name: str, arguments: Table) -> QueueKind:
+        """The kind of a queue, or the one that these arguments would give it."""
+        queue = self._queue(vhost, name)
+        if queue is not None:
+            return queue.kind
+        return self._services.queue_kinds.specify(vhost, name, arguments).kind
+
     def queue_policies(self, vhost: str, name: str, arguments: Table) -> QueuePolicies:
         """The policies of a queue, and the options that it would get if it were declared now."""
-        it, queue = (
-            self._services.queue_kinds.specify(vhost, name, arguments),
-            self._queue(vhost, name),
-        )
-        kind = it.kind if queue is None else queue.kind
+        it = self._services.queue_kinds.specify(vhost, name, arguments)
+        kind = self.queue_kind(vhost, name, arguments)
         policy = self.policies.of_queue(POLICY, vhost, name, kind)
         operator_policy = self.policies.of_queue(OPERATOR_POLICY, vhost, name, kind)
         options = effective_options(it.options, merged(policy, operator_policy), kind)

@@ -95,3 +95,19 @@ async def test_a_quorum_queue_is_declared_again_as_a_classic_one(compat):
             await channel.declare_queue("q", durable=True, arguments={**again, "x-max-length": 5})
         with pytest.raises(aio_pika.exceptions.ChannelPreconditionFailed, match="x-max-length"):
             await channel.declare_queue("q", durable=True)
+
+
+async def test_local_random_exchanges(node, channel):
+    if not node.is_4:
+        with pytest.raises(aio_pika.exceptions.AMQPError, match="unknown exchange type"):
+            await channel.declare_exchange("nearest", "x-local-random")
+        return
+    nearest = await channel.declare_exchange("nearest", "x-local-random", durable=True)
+    queue = await channel.declare_queue("q")
+    await queue.bind(nearest, "")
+    await nearest.publish(aio_pika.Message(b"m"), "any key")
+    assert (await queue.get()).body == b"m"
+    stream = await channel.declare_queue("s", durable=True, arguments={"x-queue-type": "stream"})
+    refusal = "PRECONDITION_FAILED - Queue type rabbit_stream_queue not valid for this exchange"
+    with pytest.raises(aio_pika.exceptions.ChannelPreconditionFailed, match=refusal):
+        await stream.bind(nearest, "")

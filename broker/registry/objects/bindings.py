@@ -94,6 +94,9 @@ class DeclaredBindings(ObjectsOfVhosts[PutBinding, DeleteBinding]):
         arguments = decode_table(it.arguments)[0]
         if Binding(source, destination, it.routing_key, arguments).key not in source.bindings:
             source.type.validate_binding(it.routing_key, arguments)
+            source.type.validate_destination(
+                None if isinstance(destination, Exchange) else destination.kind
+            )
 
     def is_durable(self, it: PutBinding | DeleteBinding) -> bool:
         vhost = self._tables.vhosts[it.vhost]

@@ -28,7 +28,9 @@ from leveret.mgmt.statistics.sampler import CONNECTION, EXCHANGE, LENGTHS, MESSA
 
 QUEUE_TYPES = one_of("classic", "quorum", "stream")
 EXCHANGE_TYPE = described(
-    TEXT, f"One of {', '.join(EXCHANGE_TYPES.own_names)}, or a type that an installed package has."
+    TEXT,
+    f"One of {', '.join(EXCHANGE_TYPES.own_names)}, x-local-random with `compat = 4.0` or `4.x`, "
+    "or a type that an installed package has.",
 )
 DESTINATION_TYPE = one_of("queue", "exchange")
 _TIER = record({"messages": COUNT, "bytes": COUNT})

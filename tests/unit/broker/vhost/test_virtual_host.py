@@ -9,6 +9,9 @@ from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.errors import ConnectionFault
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.declarations.values import PutBinding, PutExchange, PutQueue
+from leveret.broker.exchanges.local_random import LocalRandom
+from leveret.broker.plugins.extensions import contribute, withdraw
+from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.publication import publication_of
 from leveret.broker.vhost.routing import publish
 from leveret.broker.vhost.virtual_host import PREDECLARED_EXCHANGES
@@ -407,6 +410,27 @@ def test_a_delayed_message_is_lost_with_its_exchange(vhost):
     vhost.bind(again, target, "key", {})
     vhost.clock.advance(1)
     assert ready(target) == []
+
+
+@pytest.fixture
+def _local_random():
+    """What nodes with `compat` 4.0 and later have."""
+    contribute("leveret.exchange_types", LocalRandom.name, LocalRandom, "rabbit")
+    yield
+    withdraw("leveret.exchange_types", LocalRandom.name)
+
+
+@pytest.mark.usefixtures("_local_random")
+def test_an_exchange_may_ask_where_queues_live(vhost):
+    source = exchange(vhost, "nearest", LocalRandom.name)
+    for name, node in (("q", "a"), ("far", "b")):
+        target = queue(vhost, name)
+        vhost.bind(source, target, "", {})
+        target.placement = Placement(node, 0)
+    vhost.kinds.node = "a"
+    assert routed(vhost, source, "") == ["q"]
+    vhost.kinds.node = "c"
+    assert routed(vhost, source, "") == []
 
 
 def test_a_vhost_that_ends_closes_its_queues(vhost):
