@@ -103,43 +103,59 @@ class Clients:
         """What is wrong with the clients, beside the account."""
         return []
 
+    async def _connect(self, node):
+        return await aiormq.connect(self._urls[node])
+
+    async def _close(self, connection) -> None:
+        """Close a connection, which may be lost, or to a node that does not answer now."""
+        with contextlib.suppress(*LOST):
+            await asyncio.wait_for(connection.close(), RETRY_SECONDS)
+
     # Publishers
 
     async def _publish_on(self, node: str, queue: str) -> None:
         names = map(f"{node}>{queue}#{{}}".format, count(1))
         while self._is_publishing:
             with until_lost():
-                connection = await aiormq.connect(self._urls[node])
+                connection = await self._connect(node)
                 try:
                     await self._publish(connection, node, queue, names)
                 finally:
-                    await _close(connection)
+                    await self._close(connection)
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _publish(self, connection, node, queue, names) -> None:
+    async def _publisher(self, connection, queue):
+        """A function that publishes a body, and one that tells whether the connection is lost."""
         channel = await connection.channel(publisher_confirms=True)
+
+        async def publish(body: str) -> None:
+            # The client library notes in them which message is returned.
+            persistent = aiormq.spec.Basic.Properties(delivery_mode=2)
+            await channel.basic_publish(
+                body.encode(), routing_key=queue, properties=persistent, mandatory=True
+            )
+
+        return publish, lambda: connection.is_closed or channel.is_closed
+
+    async def _publish(self, connection, node, queue, names) -> None:
+        publish, is_lost = await self._publisher(connection, queue)
         free = asyncio.Semaphore(UNDER_WAY)
         tasks: set[asyncio.Task[None]] = set()
-        while self._is_publishing and not connection.is_closed and not channel.is_closed:
+        while self._is_publishing and not is_lost():
             await free.acquire()
-            task = asyncio.create_task(self._publish_one(channel, node, queue, next(names)))
+            task = asyncio.create_task(self._publish_one(publish, node, queue, next(names)))
             tasks.add(task)
             task.add_done_callback(lambda done: (tasks.discard(done), free.release()))
             await asyncio.sleep(self._chance.uniform(0, 2 * PUBLISH_SECONDS))
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _publish_one(self, channel, node, queue, message) -> None:
+    async def _publish_one(self, publish, node, queue, message) -> None:
         size = LARGE_BYTES if self._chance.random() < LARGE_SHARE else 30
-        # The client library notes in them which message is returned.
-        persistent = aiormq.spec.Basic.Properties(delivery_mode=2)
         self._account.published.add(message)
         self._under_way[message] = None
         with contextlib.suppress(*LOST):
-            await channel.basic_publish(
-                f"{message} ".encode() + b"x" * size,
-                routing_key=queue, properties=persistent, mandatory=True,
-            )  # fmt: skip
+            await publish(f"{message} " + "x" * size)
             self._account.confirm(message, node, queue, time.monotonic())
         del self._under_way[message]
 
@@ -148,11 +164,11 @@ class Clients:
     async def _consume_on(self, node: str, queue: str) -> None:
         while True:
             with until_lost():
-                connection = await aiormq.connect(self._urls[node])
+                connection = await self._connect(node)
                 try:
                     await self._consume(connection, queue)
                 finally:
-                    await _close(connection)
+                    await self._close(connection)
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _consume(self, connection, queue) -> None:
@@ -179,9 +195,3 @@ class Clients:
             self._rests_until[queue] = now_s + REST_SECONDS
         if not self._is_draining:
             await asyncio.sleep(max(PUBLISH_SECONDS, self._rests_until.get(queue, 0.0) - now_s))
-
-
-async def _close(connection) -> None:
-    """Close a connection, which may be lost, or to a node that does not answer now."""
-    with contextlib.suppress(*LOST):
-        await asyncio.wait_for(connection.close(), RETRY_SECONDS)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from tests.cluster.clustered_nodes import ClusteredNode
 from tests.cluster.hosted_nodes import Cluster, api
 from tests.jepsen.account import Account
+from tests.jepsen.amqp10_clients import Amqp10Account, Amqp10Clients
 from tests.jepsen.clients import Clients
 from tests.jepsen.mqtt_clients import MQTT_PORT, MqttClients
 from tests.jepsen.stream_account import StreamAccount
@@ -135,4 +136,15 @@ MQTT = QueueKind(
     {}, {}, True, True, ("name", "leader", "state", "members", "online", "messages"), Account,
     MqttClients,
 )  # fmt: skip
-KINDS_OF_QUEUES = {"mirrored": MIRRORED, "quorum": QUORUM, "stream": STREAM, "mqtt": MQTT}
+UNLIMITED = {"x-queue-type": "quorum", "x-delivery-limit": -1}
+AMQP10 = QUORUM._replace(
+    settings=["compat = 4.x"],
+    arguments={
+        "all": {**UNLIMITED, "x-quorum-initial-group-size": 5},
+        "three": {**UNLIMITED, "x-quorum-initial-group-size": 3},
+    },
+    account=Amqp10Account, clients=Amqp10Clients,
+)  # fmt: skip
+KINDS_OF_QUEUES = {
+    "mirrored": MIRRORED, "quorum": QUORUM, "stream": STREAM, "mqtt": MQTT, "amqp10": AMQP10,
+}  # fmt: skip

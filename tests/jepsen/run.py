@@ -6,6 +6,7 @@
     python -m tests.jepsen.run --queues stream --mode autoheal
     python -m tests.jepsen.run --queues stream --power-cuts
     python -m tests.jepsen.run --queues mqtt
+    python -m tests.jepsen.run --queues amqp10
 
 Publishers and consumers use several queues at all nodes of a cluster, while the faults of a plan
 happen, which follows from the seed. In the end all queues are drained. Each confirmed message has

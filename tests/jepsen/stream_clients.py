@@ -23,7 +23,6 @@ from tests.jepsen.clients import (
     RETRY_SECONDS,
     UNDER_WAY,
     Clients,
-    _close,
 )
 from tests.jepsen.group_account import GroupAccount
 from tests.jepsen.group_members import Groups
@@ -139,7 +138,7 @@ class StreamClients(Clients):
                 channel = await connection.channel(publisher_confirms=True)
                 await channel.basic_publish(f"{message} ".encode(), routing_key=queue)
                 self._account.confirm(message, "", queue, time.monotonic())
-                await _close(connection)
+                await self._close(connection)
 
     # Stored offsets
 

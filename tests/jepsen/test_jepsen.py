@@ -6,11 +6,11 @@ import pytest
 
 from tests.cluster.namespaces import why_not
 from tests.jepsen.plan import IGNORE, PAUSE_IF_ALL_DOWN, PAUSE_MINORITY, plan
-from tests.jepsen.queue_kinds import MIRRORED, MQTT, QUORUM, STREAM
+from tests.jepsen.queue_kinds import AMQP10, MIRRORED, MQTT, QUORUM, STREAM
 from tests.jepsen.run import Run, run
 
 WHY_NOT = why_not()
-SECONDS, MQTT_SECONDS = 20.0, 8.0
+SECONDS, QUORUM_SECONDS, SHORT_SECONDS = 20.0, 12.0, 8.0
 
 
 @pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
@@ -19,14 +19,16 @@ SECONDS, MQTT_SECONDS = 20.0, 8.0
     [
         Run(1, PAUSE_MINORITY, 3, SECONDS, 1),
         Run(3, PAUSE_IF_ALL_DOWN, 3, SECONDS, 1),
-        Run(2, IGNORE, 3, SECONDS, 1, QUORUM),
+        Run(2, IGNORE, 3, QUORUM_SECONDS, 1, QUORUM),
+        Run(6, IGNORE, 3, SHORT_SECONDS, 1, AMQP10),
         Run(4, IGNORE, 3, SECONDS, 1, STREAM),
-        Run(5, PAUSE_MINORITY, 3, MQTT_SECONDS, 1, MQTT),
+        Run(5, PAUSE_MINORITY, 3, SHORT_SECONDS, 1, MQTT),
     ],
     ids=[
         "mirrored, pause_minority",
         "mirrored, pause_if_all_down",
         "quorum, ignore",
+        "AMQP 1.0 with quorum, ignore",
         "stream, ignore",
         "MQTT, pause_minority",
     ],
