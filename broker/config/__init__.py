@@ -6,6 +6,7 @@ and the command line; `description` writes the page of documentation. A program 
 makes a `Config` itself: `Config(heartbeat_s=10, tcp=TcpSettings(nodelay=False))`.
 """
 
+from leveret.broker.config.amqp10_settings import Amqp10Settings
 from leveret.broker.config.authentication_settings import (
     AuthenticationSettings,
     CacheSettings,
@@ -34,6 +35,7 @@ from leveret.broker.config.web_socket_settings import WebSocketSettings
 
 __all__ = [
     "SETTINGS",
+    "Amqp10Settings",
     "AuthenticationSettings",
     "CacheSettings",
     "ClientTlsOptions",

@@ -100,6 +100,7 @@ SECTIONS = {
     "stream": "The stream protocol",
     "retained": "Retained messages of MQTT",
     "mqtt": "MQTT",
+    "amqp10": "AMQP 1.0",
     "interceptors": "Annotations of messages",
     "log": "Log",
     "tracing": "Traces",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from leveret.broker.config.advanced import Advanced
+from leveret.broker.config.amqp10_settings import Amqp10Settings
 from leveret.broker.config.authentication_settings import (
     AuthenticationSettings,
     CacheSettings,
@@ -348,6 +349,7 @@ class Config:
     stream: StreamSettings = section(StreamSettings)
     retained: RetainedSettings = section(RetainedSettings)
     mqtt: MqttSettings = section(MqttSettings)
+    amqp10: Amqp10Settings = section(Amqp10Settings)
     web_mqtt: WebSocketSettings = section(WebSocketSettings, "web_mqtt")
     web_stomp: WebStompSettings = section(WebStompSettings, "web_stomp", described_as="web_mqtt")
     interceptors: InterceptorSettings = section(InterceptorSettings)

@@ -346,11 +346,12 @@ class Broker:
             vhost.exchange_types_changed()
 
     def _advertise(self) -> None:
-        """Tell clients of streams and of MQTT, of all nodes, where this node serves them."""
+        """Tell clients of streams, MQTT and AMQP 1.0, of all nodes, where this node serves them."""
         config, services = self.config, self.services
         for protocol, settings, addresses in (
             (STREAM, config.stream, services.client_addresses),
             (MQTT, config.mqtt, services.mqtt_addresses),
+            (AMQP, config.amqp10, services.amqp10_addresses),
         ):
             plain, tls = self.listeners.of(protocol), self.listeners.of(over_tls(protocol))
             addresses.set_own(own_address(settings, config.node_name, plain, tls))

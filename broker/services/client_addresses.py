@@ -1,12 +1,14 @@
-"""Where clients of the stream protocol and of MQTT reach the nodes of the cluster.
+"""Where clients of the stream protocol, MQTT and AMQP 1.0 reach the nodes of the cluster.
 
 A node tells clients of streams the leader and the replicas of a stream by these addresses, and
-clients of MQTT another node when it is put under maintenance. Each node has its own from its
-configuration and its listeners, and gets those of others from cluster/node_status/node_states.py.
+clients of MQTT and AMQP 1.0 another node when it is put under maintenance. Each node has its own
+from its configuration and its listeners, and gets those of others from
+cluster/node_status/node_states.py.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
+from zlib import crc32
 
 import msgspec
 
@@ -58,6 +60,24 @@ def own_address(
         settings.advertised_tls_host or host,
         settings.advertised_tls_port or _port(tls_listeners),
     )
+
+
+def other_address(
+    addresses: Mapping[str, ClientAddress], client_id: str, is_tls: bool
+) -> tuple[str, int] | None:
+    """Host and port of another node for a client; None if no other node serves it.
+
+    addresses: those of the other nodes that accept clients, by node. Each client is given one of
+    them by its identifier, so the clients of a node spread over the others.
+    """
+    known = [
+        (one.tls_host, one.tls_port) if is_tls else (one.host, one.port)
+        for _, one in sorted(addresses.items())
+    ]
+    served = [(host, port) for host, port in known if port]
+    if not served:
+        return None
+    return served[crc32(client_id.encode("utf-8", "surrogateescape")) % len(served)]
 
 
 def host_of(node: str) -> str:

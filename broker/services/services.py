@@ -60,7 +60,8 @@ class Services:
     absent_owners: ends connections that own exclusive queues and whose clients are gone.
     audit: told of changes, with their requester.
     open_counts: of connections and channels, for limits.
-    client_addresses: of the nodes, for clients of streams. mqtt_addresses: for those of MQTT.
+    client_addresses: of the nodes, for clients of streams. mqtt_addresses, amqp10_addresses: for
+    those of MQTT and AMQP 1.0.
     timeout_log_limit: of warnings of consumers that are near their timeout.
     holds_confirms: publisher confirms are withheld, for tests of publishers.
     serves_amqp10: clients of AMQP 1.0 may connect.
@@ -93,6 +94,7 @@ class Services:
     open_counts: OpenCounts = field(default_factory=OpenCounts)
     client_addresses: ClientAddresses = field(default_factory=ClientAddresses)
     mqtt_addresses: ClientAddresses = field(default_factory=ClientAddresses)
+    amqp10_addresses: ClientAddresses = field(default_factory=ClientAddresses)
     replies: Replies = field(init=False)
     retained: RetainedMessages = field(init=False)
     client_ids: ClientIds = field(init=False)

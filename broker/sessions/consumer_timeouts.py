@@ -11,7 +11,8 @@ oldest. After the timeout, `consumer_timeout_action` decides:
 
 The session always ends if the client does not support notification of cancelled consumers, or if
 the message was fetched with basic.get. Since RabbitMQ 4.3, quorum queues check their consumers
-themselves (`SessionConsumer.timed_out`); this module only warns of these.
+themselves (`SessionConsumer.timed_out`); this module only warns of these. Links of AMQP 1.0 have no
+other timeout since RabbitMQ 4.0 (`Session.outlives_timeouts`).
 """
 
 import logging
@@ -52,7 +53,10 @@ def check(session: Session, node_timeout_ms: int) -> None:
     for oldest in list(_oldest_of_each(session, node_timeout_ms)):
         if oldest.held_ms <= oldest.timeout_ms * WARNED_PERCENT // 100:
             continue
-        if oldest.held_ms <= oldest.timeout_ms or _is_checked_by_queue(session, oldest.record):
+        is_checked_by_queue = _is_checked_by_queue(session, oldest.record)
+        if session.outlives_timeouts and not is_checked_by_queue:
+            continue
+        if oldest.held_ms <= oldest.timeout_ms or is_checked_by_queue:
             _warn(session, oldest)
             continue
         session.services.counts.consumer_timeouts += 1

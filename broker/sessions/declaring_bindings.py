@@ -8,8 +8,9 @@ An empty name of a queue stands for the queue that the session declared last; so
 routing key beside it.
 """
 
-from leveret.broker.amqp.errors import not_found
+from leveret.broker.amqp.errors import access_refused, not_found
 from leveret.broker.amqp.field_table import Table, encode_table, sorted_table
+from leveret.broker.amqp.properties import DIRECT_REPLY_TO
 from leveret.broker.declarations.values import DeleteBinding, PutBinding
 from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource, without_line_breaks
 from leveret.broker.runtime.pending import Answer
@@ -29,6 +30,7 @@ async def bind_queue(
 ) -> Answer[None]:
     """Bind a queue to an exchange."""
     name, key = _queue_and_key(session, queue_name, routing_key)
+    _check_not_for_replies(session, name)
     check_not_sharded(session, name, "bind")
     await _check_ends(session, QUEUE, name, source, key)
     queue = session.vhost.queues.get(name)
@@ -45,6 +47,7 @@ async def unbind_queue(
 ) -> Answer[None]:
     """Remove a queue's binding; succeeds if the binding, queue or exchange does not exist."""
     name, key = _queue_and_key(session, queue_name, routing_key)
+    _check_not_for_replies(session, name)
     check_not_sharded(session, name, "unbind")
     await _check_ends(session, QUEUE, name, source, key)
     queue = session.vhost.queues.get(name)
@@ -84,6 +87,12 @@ def _queue_and_key(session: Session, queue_name: str, routing_key: str) -> tuple
     if not queue_name and not routing_key:
         routing_key = session.last_queue
     return name, routing_key
+
+
+def _check_not_for_replies(session: Session, name: str) -> None:
+    """Raise 403 for an address of direct replies, as since RabbitMQ 4.3; before, it is missing."""
+    if session.services.config.is_as_rabbitmq_4_3 and name.startswith(f"{DIRECT_REPLY_TO}."):
+        raise access_refused("cannot bind or unbind to a volatile (direct reply-to) queue")
 
 
 async def _check_ends(

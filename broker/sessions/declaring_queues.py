@@ -36,12 +36,16 @@ from leveret.broker.vhost.sharding import shard_name
 
 
 class QueueProperties(NamedTuple):
-    """The properties that a queue is declared with. An exclusive queue is never durable."""
+    """The properties that a queue is declared with. An exclusive queue is never durable.
+
+    name_prefix: with which the broker's name for a queue without a name begins.
+    """
 
     arguments: Table
     durable: bool = False
     exclusive: bool = False
     auto_delete: bool = False
+    name_prefix: str = "amq.gen"
 
 
 class DeclaredQueueState(NamedTuple):
@@ -114,7 +118,7 @@ async def _declare_actively(
         await _check_named(session, specification)
     else:
         specification.kind.check_has_name(name)
-        name = generate_name("amq.gen")
+        name = generate_name(properties.name_prefix)
         specification = specification._replace(name=name)
         await _check(session, specification)
     if name not in queues:

@@ -118,6 +118,13 @@ class Session:
         return False
 
     @property
+    def outlives_timeouts(self) -> bool:
+        """Whether its consumers go on when they have held messages for too long: only their queue
+        takes messages back.
+        """
+        return False
+
+    @property
     def is_shown_as_channel(self) -> bool:
         """Whether management shows the session as a channel of its connection."""
         return True

@@ -226,7 +226,11 @@ class ClusterNode(LogListener):
         self._ordered_start = OrderedStart(self._config.cluster, links, self.rpc, self._clock, log)
         self.links.register(METADATA_SERVICE, log)
         self.states = NodeStates(
-            links, services.alarms, services.client_addresses, services.mqtt_addresses
+            links,
+            services.alarms,
+            services.client_addresses,
+            services.mqtt_addresses,
+            services.amqp10_addresses,
         )
         self.states.static_shovels_changed = lambda: self.running_changed(self.running)
         LimitedCounts(links, services)

@@ -29,7 +29,7 @@ logger = logging.getLogger("leveret.cluster")
 class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
     """alarms: the node's own alarms. is_under_maintenance: it serves no clients (`drain`).
     static_shovels: the names of its static shovels. client_address: for clients of streams.
-    mqtt_address: for those of MQTT.
+    mqtt_address, amqp10_address: for those of MQTT and AMQP 1.0.
     """
 
     alarms: tuple[str, ...] = ()
@@ -37,6 +37,7 @@ class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
     static_shovels: tuple[str, ...] = ()
     client_address: ClientAddress = ClientAddress()
     mqtt_address: ClientAddress = ClientAddress()
+    amqp10_address: ClientAddress = ClientAddress()
 
 
 NOTHING_SPECIAL = NodeState()
@@ -55,16 +56,19 @@ class NodeStates:
         alarms: Alarms,
         addresses: ClientAddresses,
         mqtt_addresses: ClientAddresses,
+        amqp10_addresses: ClientAddresses,
     ) -> None:
         self.maintenance_changed: Callable[[], object] = lambda: None
         self.static_shovels_changed: Callable[[], object] = lambda: None
         self._alarms = alarms
         self._addresses = addresses
         self._mqtt_addresses = mqtt_addresses
+        self._amqp10_addresses = amqp10_addresses
         self._own = NodeState(alarms.own)
         self._peers: dict[Peer, NodeState] = {}
         alarms.listen(self._alarms_changed)
-        addresses.own_changed = mqtt_addresses.own_changed = self._address_changed
+        for one in (addresses, mqtt_addresses, amqp10_addresses):
+            one.own_changed = self._address_changed
         links.register(NODE_STATES_SERVICE, self)
 
     @property
@@ -104,6 +108,7 @@ class NodeStates:
                 self._own,
                 client_address=self._addresses.own,
                 mqtt_address=self._mqtt_addresses.own,
+                amqp10_address=self._amqp10_addresses.own,
             )
         )
 
@@ -135,7 +140,7 @@ class NodeStates:
     def peer_down(self, peer: Peer, reason: str) -> None:
         """The link to a node is down."""
         del self._peers[peer]
-        for addresses in (self._addresses, self._mqtt_addresses):
+        for addresses in (self._addresses, self._mqtt_addresses, self._amqp10_addresses):
             addresses.of_others.pop(peer.name, None)
         self._set_alarms(peer.name, ())
 
@@ -146,9 +151,11 @@ class NodeStates:
         self._addresses.of_others[peer.name] = state.client_address
         # A client is not sent to a node that would send it away.
         is_open = not state.is_under_maintenance
-        self._mqtt_addresses.of_others[peer.name] = (
-            state.mqtt_address if is_open else ClientAddress()
-        )
+        for addresses, address in (
+            (self._mqtt_addresses, state.mqtt_address),
+            (self._amqp10_addresses, state.amqp10_address),
+        ):
+            addresses.of_others[peer.name] = address if is_open else ClientAddress()
         self._compare(before, state)
         self._set_alarms(peer.name, tuple(one for one in KNOWN_ALARMS if one in state.alarms))
 

@@ -546,14 +546,3 @@ async def test_links_from_quorum_queues_are_told_whether_they_are_active():
         assert await told(second) == (2, False)
         await first.answers(Detach(1, True))
         assert await told(second) == (2, True)
-
-
-async def test_a_consumer_of_a_quorum_queue_that_settles_too_late_is_detached_since_4_3():
-    async with Amqp10Node(compat="4.x", is_lone=True) as node:
-        await node.declare("q", queue_type="quorum")
-        client = await node.client()
-        await client.consumer("/queues/q")
-        await told(client)
-        client.connection.incoming.sessions[0].outgoing[0].timed_out()
-        (detach,) = [one.performative for one in await client.frames()]
-        assert (detach.handle, detach.error.condition) == (0, "amqp:illegal-state")

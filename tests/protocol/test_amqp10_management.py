@@ -173,16 +173,20 @@ async def test_a_token_is_binary(management):
     assert (status, reason) == ("400", "a token is binary, and not a map")
 
 
-async def test_the_queue_of_direct_replies(management):
-    client = management.client
-    source = Source(
-        expiry_policy="link-detach", dynamic=True, capabilities=["rabbitmq:volatile-queue"]
-    )
-    [answer] = await client.answers(Attach("replies", 2, RECEIVER, SETTLED, source=source))
-    status, queue = await management.request("GET", answer.source.address)
-    assert (status, queue["consumer_count"], queue["durable"]) == ("200", 1, False)
-    status, _ = await management.request("GET", f"{answer.source.address}-other")
-    assert status == "404"
+async def test_the_queue_of_direct_replies():
+    async with Amqp10Node(compat="4.x") as node:
+        management = Management(await node.client())
+        await management.attach()
+        source = Source(
+            expiry_policy="link-detach", dynamic=True, capabilities=["rabbitmq:volatile-queue"]
+        )
+        [answer] = await management.client.answers(
+            Attach("replies", 2, RECEIVER, SETTLED, source=source)
+        )
+        status, queue = await management.request("GET", answer.source.address)
+        assert (status, queue["consumer_count"], queue["durable"]) == ("200", 1, False)
+        status, _ = await management.request("GET", f"{answer.source.address}-other")
+        assert status == "404"
 
 
 async def test_an_exchange_and_its_bindings(management):

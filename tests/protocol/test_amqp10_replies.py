@@ -1,6 +1,7 @@
 """AMQP 1.0: direct reply-to, also with clients of AMQP 0-9-1, and temporary queues."""
 
 import asyncio
+import re
 
 import aio_pika
 import pytest
@@ -117,7 +118,8 @@ async def test_links_that_cannot_be_for_replies(node, mode, changes):
     client = await node.client()
     source = reply_source(**changes)
     _, detach = await client.answers(Attach("l", 0, RECEIVER, mode, source=source, target=Target()))
-    assert detach.error[:2] == ("amqp:not-implemented", "Dynamic sources not supported")
+    assert detach.error.condition == "amqp:not-implemented"
+    assert detach.error.description.startswith("Dynamic source not supported: ")
 
 
 async def test_a_temporary_queue_is_deleted_with_its_link(node):
@@ -126,6 +128,7 @@ async def test_a_temporary_queue_is_deleted_with_its_link(node):
     [answer] = await client.answers(Attach("l", 0, RECEIVER, source=source, target=Target()))
     [name] = node.queues()
     assert answer.source.address == f"/queues/{name}"
+    assert re.fullmatch(r"amq\.dyn-test-l-[\w-]{22}", name)
     await client.publisher(answer.source.address, 1)
     await client.publish("m", 1)
     client.credit(0, 10)
@@ -170,14 +173,44 @@ async def test_a_dynamic_target_is_of_its_connection_only(node):
 async def test_dynamic_targets_that_are_not_supported(node, changes):
     client = await node.client()
     _, detach = await client.answers(Attach("l", 0, SENDER, target=temporary(**changes)))
-    assert detach.error[:2] == ("amqp:not-implemented", "Dynamic targets not supported")
+    assert detach.error.condition == "amqp:not-implemented"
+    assert detach.error.description.startswith("Dynamic target not supported: ")
 
 
-async def test_a_node_as_rabbitmq_4_0_has_no_dynamic_targets():
+@pytest.mark.parametrize(("size", "prefix"), [(145, f"amq.dyn-test-{'l' * 145}"),
+                                               (146, "amq.dyn.gen")])  # fmt: skip
+async def test_long_names_of_links_are_not_in_the_names_of_their_queues(node, size, prefix):
+    client = await node.client()
+    await client.answers(Attach("l" * size, 0, SENDER, source=Source(), target=temporary()))
+    [name] = node.queues()
+    assert name[:-23] == prefix
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        (Attach("l", 0, SENDER, target=temporary()), "Dynamic targets not supported"),
+        (
+            Attach("l", 0, RECEIVER, source=Source(dynamic=True, capabilities=["temporary-queue"])),
+            "Dynamic sources not supported",
+        ),
+        (
+            Attach("l", 0, RECEIVER, SETTLED, source=reply_source(), target=Target()),
+            "Dynamic sources not supported",
+        ),
+    ],
+)
+async def test_a_node_as_rabbitmq_4_0_has_no_dynamic_links(request_, text):
     async with Amqp10Node() as node:
         client = await node.client()
-        (end,) = await client.answers(Attach("l", 0, SENDER, target=temporary()))
-    assert end.error[:2] == ("amqp:not-implemented", "Dynamic targets not supported")
+        (end,) = await client.answers(request_)
+    assert end.error[:2] == ("amqp:not-implemented", text)
+
+
+async def test_addresses_of_replies_cannot_be_bound_since_4_3(embedded):
+    channel = await channel_of_0_9_1(embedded)
+    with pytest.raises(aio_pika.exceptions.ChannelClosed, match="ACCESS_REFUSED - cannot bind"):
+        await channel.channel.queue_bind("amq.rabbitmq.reply-to.a", "amq.direct", "k")
 
 
 @pytest.fixture

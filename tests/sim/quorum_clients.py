@@ -125,7 +125,7 @@ class Consume(ConsumerCommand):
                 self.held[run.position + at] = text
                 self.user.books.delivered(self, text, run.position + at, run.returns)
 
-    def timed_out(self):
+    def timed_out(self, positions):
         if self in self.user.consumers:
             self.user.cancel(self)
 
@@ -260,7 +260,7 @@ class User:
             consumer, runs = what
             client.deliver(session, consumer, [DeliveredRun(*one) for one in runs])
         elif kind == "timed out":
-            client.timed_out(session, what[0])
+            client.timed_out(session, *what)
             if session == client.session:
                 self._timed_out(what[0])
         elif kind == "unknown":

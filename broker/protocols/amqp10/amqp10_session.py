@@ -33,6 +33,7 @@ from leveret.broker.protocols.amqp10.management_links import ManagementPair
 from leveret.broker.protocols.amqp10.outgoing_link import OutgoingLink
 from leveret.broker.protocols.amqp10.performatives import (
     RECEIVER,
+    SENDER,
     Begin,
     Detach,
     Disposition,
@@ -66,8 +67,12 @@ logger = logging.getLogger("leveret.connection")
 
 
 class Amqp10Connection(Protocol):
-    """The connection, as its sessions see it. frame_bytes_max: the client's limit."""
+    """The connection, as its sessions see it.
 
+    frame_bytes_max: the client's limit. container_id: the client's name.
+    """
+
+    container_id: str
     frame_bytes_max: int
 
     @property
@@ -86,7 +91,7 @@ class Amqp10Session(Session):
 
     channel: its number in the connection. incoming, outgoing: its links by their handles. pairs:
     its pairs of links for management, by their names. temporary_queues: those that are deleted with
-    the link of a publisher, by its handle.
+    a link, by its handle.
     """
 
     __slots__ = (
@@ -161,6 +166,20 @@ class Amqp10Session(Session):
                 Value("map", properties),
             )
         )  # fmt: skip
+
+    def send_released(self, tags: list[int]) -> None:
+        """Tell the client that a queue has taken back deliveries, which it has to settle (part 2,
+        section 2.6.12). tags: in ascending order.
+        """
+        first = last = tags[0]
+        for tag in [*tags[1:], 0]:
+            if tag == last + 1:
+                last = tag
+                continue
+            self.send(
+                Disposition(SENDER, (first - 1) % SERIAL, (last - 1) % SERIAL, False, Released())
+            )
+            first = last = tag
 
     def give_credit(self, link: IncomingLink) -> None:
         """Let the client of a link send more."""
@@ -392,12 +411,14 @@ class Amqp10Session(Session):
         if taken:
             self.counts.given_back += len(taken)
             self.give_back(taken, channel_ended=False)
+        self._delete_temporary_queue(link.handle)
 
     async def replace(self, handle: int) -> None:
         """End the link with this handle, because another link gets the handle."""
-        self.end_incoming(handle)
         if handle in self.outgoing:
             await self._cancel(self.outgoing[handle])
+        else:
+            self.end_incoming(handle)
 
     def check_handle(self, handle: int) -> None:
         """Raise SessionEnds if a link cannot have this handle."""
@@ -429,6 +450,12 @@ class Amqp10Session(Session):
     def tells_cancels(self) -> bool:
         """A client is notified of the end of its links."""
         return True
+
+    @property
+    def outlives_timeouts(self) -> bool:
+        """Links go on after a timeout, as since RabbitMQ 4.0, unless a setting ends them."""
+        config = self.services.config
+        return config.is_as_rabbitmq_4 and not config.consumer_timeout_action
 
     # Management
 

@@ -30,7 +30,8 @@ from leveret.broker.protocols.amqp10.conditions import (
 )
 from leveret.broker.protocols.amqp10.dynamic_links import (
     attach_replies,
-    declare_temporary_queue,
+    check_dynamic,
+    declare_temporary_source,
     declare_temporary_target,
     wants_replies,
 )
@@ -52,6 +53,7 @@ from leveret.broker.protocols.amqp10.performatives import (
     Target,
 )
 from leveret.broker.protocols.amqp10.source_filters import read_filters
+from leveret.broker.queues.contract.arguments import CONSUMER_TIMEOUT
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource
 from leveret.broker.sessions import consuming, declaring_bindings, declaring_queues
@@ -62,6 +64,7 @@ from leveret.broker.sessions.declaring_queues import QueueProperties
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 _PAIRED: Final = "paired"
 _PRIORITY: Final = "rabbitmq:priority"
+_TIMEOUT: Final = "rabbitmq:consumer-timeout"
 
 
 async def attach(session: Amqp10Session, request: Attach) -> None:
@@ -108,8 +111,9 @@ def _check(request: Attach) -> None:
 async def _attach_incoming(session: Amqp10Session, request: Attach) -> None:
     target = request.target or Target()
     if target.dynamic:
+        check_dynamic(session, "target")
         await _check_exchange(session, ExchangeAddress(DEFAULT_EXCHANGE, None))
-        name, target = await declare_temporary_target(session, target)
+        name, target = await declare_temporary_target(session, request, target)
         session.temporary_queues[request.handle] = name
         address: ExchangeAddress | None = ExchangeAddress(DEFAULT_EXCHANGE, name)
     else:
@@ -178,11 +182,13 @@ async def _attach_outgoing(session: Amqp10Session, request: Attach) -> None:
     handle, tag = request.handle, _tag(session, request)
     if not source.dynamic:
         queue_name = await _ensure_source(session, source)
-    elif wants_replies(request, source):
-        await attach_replies(session, request, tag, source)
-        return
     else:
-        queue_name, source = await declare_temporary_queue(session, source)
+        check_dynamic(session, "source")
+        if wants_replies(request, source):
+            await attach_replies(session, request, tag, source)
+            return
+        queue_name, source = await declare_temporary_source(session, request, source)
+        session.temporary_queues[handle] = queue_name
     is_settled = request.snd_settle_mode == SETTLED
     kind = session.vhost.queues[queue_name].kind if queue_name in session.vhost.queues else None
     clock = session.services.clock
@@ -256,11 +262,15 @@ def _tag(session: Amqp10Session, request: Attach) -> str:
 
 
 def _arguments(request: Attach) -> Table:
-    """The consumer's arguments in the properties of its link: its priority."""
+    """The consumer's arguments in the properties of its link: its priority, and since RabbitMQ 4.3
+    its timeout.
+    """
     arguments: Table = {}
     for key, value in _pairs(request.properties):
         if key == _PRIORITY and value.kind in {"int", "byte", "short", "long"}:
             arguments["x-priority"] = ("I", value.value)
+        elif key == _TIMEOUT and value.kind == "uint":
+            arguments[CONSUMER_TIMEOUT] = ("l", value.value)
     return arguments
 
 

@@ -46,6 +46,7 @@ from leveret.broker.protocols.amqp10.performatives import (
     SaslOutcome,
     frame_of,
 )
+from leveret.broker.protocols.amqp10.redirection import redirect
 from leveret.broker.protocols.amqp10.session_status import session_status
 from leveret.broker.protocols.ending import CLOSE_TIMEOUT_MS, CLOSING, GONE, Ending
 from leveret.broker.protocols.socket_connection import SocketConnection
@@ -54,7 +55,7 @@ from leveret.broker.queues.contract.link_status import SessionStatus
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.turns import Turns
 from leveret.broker.services.services import Services
-from leveret.broker.sessions.served_connection import ServedConnection
+from leveret.broker.sessions.served_connection import DRAINED, ServedConnection
 from leveret.broker.sessions.session import Session
 from leveret.broker.sessions.status import ConnectionStatus
 from leveret.broker.vhost.virtual_host import VirtualHost
@@ -93,12 +94,12 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
     """One client's connection.
 
     frame_bytes_max: the client's limit. channel_max: the highest channel that both ends allow.
-    container_id: the client's name.
+    container_id: the client's name. hostname: the host in its `open`.
     """
 
     __slots__ = (
         "__weakref__", "_idle_times", "_settling", "channel_max", "container_id", "frame_bytes_max",
-        "incoming",
+        "hostname", "incoming",
     )  # fmt: skip
 
     output: Output
@@ -108,7 +109,7 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
         super().__init__(services, connections, AMQP_1_0)
         self.frame_bytes_max = UINT_MAX
         self.channel_max = CHANNEL_MAX
-        self.container_id = ""
+        self.container_id = self.hostname = ""
         self._idle_times: IdleTimes | None = None
         self._settling: dict[Amqp10Session, None] = {}
         itself = weakref.proxy(self)
@@ -157,6 +158,7 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
         if request.channel_max is not None:
             self.channel_max = min(CHANNEL_MAX, request.channel_max)
         self.container_id = request.container_id
+        self.hostname = request.hostname or ""
         self.client_properties = properties_of(request)
         self.incoming.limit(config.frame_max_bytes or FRAME_BYTES_MAX)
         idle_ms = request.idle_time_out or 0
@@ -296,12 +298,25 @@ class Connection(SocketConnection, asyncio.BaseProtocol):
 
     def force_close(self, explanation: str) -> None:
         """Close the connection at an operator's request, or because the broker stops."""
+        if explanation == DRAINED and self._ignores_maintenance:
+            return
         if self.is_open:
-            self._close(Error(CONNECTION_FORCED, explanation))
+            error = None
+            if explanation == DRAINED:
+                error = redirect(self.services, self.container_id, self.hostname, self.is_tls)
+            self._close(error or Error(CONNECTION_FORCED, explanation))
             # Clients of Qpid Proton do not answer: they connect again when the socket is closed.
             self.ending.call_later(FORCED_MS, self.drop)
         else:
             self.drop()
+
+    @property
+    def _ignores_maintenance(self) -> bool:
+        """Whether the client wants to stay connected while its node is under maintenance, as since
+        RabbitMQ 4.0.
+        """
+        wish = self.client_properties.get("ignore-maintenance")
+        return self.services.config.is_as_rabbitmq_4 and wish == ("t", True)
 
     def release(self) -> None:
         """Release everything that the connection holds; may be called several times."""

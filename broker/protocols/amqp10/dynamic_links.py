@@ -2,10 +2,10 @@
 
 The capabilities select the kind (rabbit_amqp_session.erl, `ensure_source` and `ensure_target`):
 
-    rabbitmq:volatile-queue    direct reply-to (reply_queue.py). The link has to be settled, the
-                               source not durable, and to end with the link
-    temporary-queue            an exclusive queue, which is deleted with the link; also as a target,
-                               since RabbitMQ 4.1
+    rabbitmq:volatile-queue    since RabbitMQ 4.2, direct reply-to (reply_queue.py). The link has to
+                               be settled, the source not durable, and to end with the link
+    temporary-queue            since RabbitMQ 4.1, an exclusive queue, which is deleted with the
+                               link; also as a target
 """
 
 from typing import Final, cast
@@ -32,6 +32,8 @@ from leveret.broker.sessions.declaring_queues import QueueProperties
 
 VOLATILE_QUEUE: Final = "rabbitmq:volatile-queue"
 TEMPORARY_QUEUE: Final = "temporary-queue"
+_PREFIX_BYTES_MAX: Final = len("amq.dyn--") + 150
+"""From this size on, the name of a queue does not contain those of the client and the link."""
 _WITH_LINK: Final = "link-detach"
 _MOVE: Final = "move"
 _NODE_PROPERTIES: Final = Value("map", [
@@ -44,12 +46,19 @@ _NODE_PROPERTIES: Final = Value("map", [
 def wants_replies(request: Attach, source: Source) -> bool:
     """Whether a link with a dynamic source is for replies."""
     return (
-        VOLATILE_QUEUE in (source.capabilities or ())
+        source.address is None
+        and VOLATILE_QUEUE in (source.capabilities or ())
         and request.snd_settle_mode == SETTLED
         and not source.durable
         and source.expiry_policy == _WITH_LINK
         and not source.timeout
     )
+
+
+def check_dynamic(session: Amqp10Session, what: str) -> None:
+    """Raise SessionEnds if links have no dynamic terminus. what: `source` or `target`."""
+    if not session.services.config.is_as_rabbitmq_4_3:
+        raise SessionEnds(NOT_IMPLEMENTED, f"Dynamic {what}s not supported")
 
 
 async def attach_replies(session: Amqp10Session, request: Attach, tag: str, source: Source) -> None:
@@ -71,31 +80,44 @@ async def attach_replies(session: Amqp10Session, request: Attach, tag: str, sour
     consumer_created(link)
 
 
-async def declare_temporary_queue(session: Amqp10Session, source: Source) -> tuple[str, Source]:
-    """Declare the queue of a link with a dynamic source; returns its name, and the source."""
-    if TEMPORARY_QUEUE not in (source.capabilities or ()):
-        raise SessionEnds(NOT_IMPLEMENTED, "Dynamic sources not supported")
-    name = await _declare_exclusive_queue(session, auto_delete=True)
-    return name, _made(source, name, TEMPORARY_QUEUE)
-
-
-async def declare_temporary_target(session: Amqp10Session, target: Target) -> tuple[str, Target]:
-    """Declare the queue of a link with a dynamic target; returns its name, and the target.
+async def declare_temporary_source(
+    session: Amqp10Session, request: Attach, source: Source
+) -> tuple[str, Source]:
+    """Declare the queue of a link with a dynamic source; returns its name, and the source.
 
     The session deletes the queue with the link (`Amqp10Session.temporary_queues`).
     """
-    is_wanted = target.address is None and TEMPORARY_QUEUE in (target.capabilities or ())
-    if not is_wanted or not session.services.config.is_as_rabbitmq_4_3:
-        raise SessionEnds(NOT_IMPLEMENTED, "Dynamic targets not supported")
-    name = await _declare_exclusive_queue(session, auto_delete=False)
+    _check_temporary("source", source)
+    name = await _declare_exclusive_queue(session, request)
+    return name, _made(source, name, TEMPORARY_QUEUE)
+
+
+async def declare_temporary_target(
+    session: Amqp10Session, request: Attach, target: Target
+) -> tuple[str, Target]:
+    """The same for a dynamic target."""
+    _check_temporary("target", target)
+    name = await _declare_exclusive_queue(session, request)
     return name, Target(
         queue_address(name), 0, _WITH_LINK, 0, dynamic=True,
         dynamic_node_properties=_NODE_PROPERTIES, capabilities=[TEMPORARY_QUEUE],
     )  # fmt: skip
 
 
-async def _declare_exclusive_queue(session: Amqp10Session, *, auto_delete: bool) -> str:
-    properties = QueueProperties({}, durable=True, exclusive=True, auto_delete=auto_delete)
+def _check_temporary(what: str, terminus: Source | Target) -> None:
+    if terminus.address is not None or TEMPORARY_QUEUE not in (terminus.capabilities or ()):
+        raise SessionEnds(
+            NOT_IMPLEMENTED,
+            f"Dynamic {what} not supported: it has the address {terminus.address} and the "
+            f"capabilities {terminus.capabilities}, and needs {TEMPORARY_QUEUE} without an address",
+        )
+
+
+async def _declare_exclusive_queue(session: Amqp10Session, request: Attach) -> str:
+    prefix = f"amq.dyn-{session.owner.container_id}-{request.name}"
+    if len(prefix.encode("utf-8", "surrogateescape")) >= _PREFIX_BYTES_MAX:
+        prefix = "amq.dyn.gen"
+    properties = QueueProperties({}, durable=True, exclusive=True, name_prefix=prefix)
     declared = await declaring_queues.declare_queue(session, "", properties)
     await declared.synced
     return declared.name

@@ -31,6 +31,7 @@ from leveret.broker.protocols.amqp10.performatives import (
     SaslMechanisms,
     SaslOutcome,
 )
+from leveret.broker.protocols.amqp10.redirection import VHOST_PREFIX
 from leveret.broker.protocols.logging_in import (
     AMQPLAIN,
     EXTERNAL,
@@ -57,7 +58,6 @@ IDLE_TIMEOUT_MS_MIN: Final = 1000
 ANONYMOUS: Final = "ANONYMOUS"
 _ONE_STEP: Final = (PLAIN, AMQPLAIN, EXTERNAL)
 """The mechanisms without a challenge."""
-_VHOST_PREFIX: Final = "vhost:"
 _OK, _WRONG_CREDENTIALS = 0, 1
 _CAPABILITIES: Final = ["LINK_PAIR_V1_0", "ANONYMOUS-RELAY"]
 
@@ -177,8 +177,8 @@ class Login:
         connection = self._connection
         services = connection.services
         host = request.hostname or ""
-        is_named = host.startswith(_VHOST_PREFIX)
-        name = host.removeprefix(_VHOST_PREFIX) if is_named else services.config.default_vhost
+        is_named = host.startswith(VHOST_PREFIX)
+        name = host.removeprefix(VHOST_PREFIX) if is_named else services.config.default_vhost
         connection.check_node_limits()
         vhost = await find_vhost(connection, user, name)
         connection.check_limits(user, name)

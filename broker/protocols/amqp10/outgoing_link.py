@@ -4,6 +4,7 @@ Each message is written as a transfer, or as several if it is larger than the cl
 delivery-id of a message is its delivery tag in the session, less one.
 """
 
+import logging
 from functools import partial
 from typing import Final, Protocol
 
@@ -26,6 +27,8 @@ from leveret.broker.sessions.session_consumer import SessionConsumer
 from leveret.broker.sessions.unacked_record import Unacked
 from leveret.storage.messages.message import Entry, Message
 
+logger = logging.getLogger("leveret.connection")
+
 _WRITER: Final = BytesWriter()
 """Emptied at the beginning of each `OutgoingLink.deliver`."""
 FRAME_BYTES_GUESS: Final = 192
@@ -45,6 +48,9 @@ class LinkSession(Protocol):
 
     def send_link_active(self, link: "OutgoingLink", is_active: bool) -> None:
         """Tell the client whether its link is one that gets messages."""
+
+    def send_released(self, tags: list[int]) -> None:
+        """Tell the client that a queue has taken back deliveries. tags: in ascending order."""
 
     def link_lost(self, link: "OutgoingLink", is_deleted: bool) -> None:
         """The queue of a link is gone: detach the link."""
@@ -299,6 +305,34 @@ class OutgoingLink(SessionConsumer):
         """Another object stands for the queue from now on, perhaps of another kind."""
         super().queue_replaced(queue)
         self._given = self.session.services.counts.given_in_amqp10[queue.kind.module]
+
+    def released(self, positions: set[int]) -> bool:
+        """The queue has taken back deliveries that the client held for too long: tell it so.
+
+        As since RabbitMQ 4.3, the link goes on when the client has settled them.
+        """
+        session = self.session
+        if session.has_ended or not session.outlives_timeouts:
+            return False
+        tags = [
+            tag
+            for tag, record in session.unacked.records.items()
+            if record.consumer is self and record.entry.position in positions
+        ]
+        if tags:
+            session.services.counts.consumer_timeouts += 1
+            self._link_session.send_released(tags)
+            self._log_released(len(tags))
+        return True
+
+    def _log_released(self, count: int) -> None:
+        services, connection = self.session.services, self.session.connection
+        addition = services.timeout_log_limit.permit(connection.name, services.clock.now_ms())
+        if addition is not None:
+            logger.warning(
+                "%s: released %d messages of queue '%s' due to consumer timeout on link '%s'%s",
+                connection.name, count, self.queue.name, self.tag, addition,
+            )  # fmt: skip
 
     def queue_deleted(self) -> None:
         """The queue is deleted: leave the session."""

@@ -133,6 +133,15 @@ class Consumer:
     def queue_deleted(self) -> None:
         """The queue is deleted or has crashed: leave the channel."""
 
+    def released(self, positions: set[int]) -> bool:
+        """The queue has taken back messages that it held for too long. Returns whether it goes on;
+        otherwise `timed_out` follows.
+
+        positions: those of their entries. It gets no further messages until it has settled these.
+        The queue may repeat this call.
+        """
+        return False
+
     def timed_out(self) -> None:
         """The queue has taken back messages that it held for too long: end it, or its session."""
 

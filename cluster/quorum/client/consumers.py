@@ -193,13 +193,35 @@ class ClientConsumer(ConsumerCommand):
 
     # Its end
 
-    def timed_out(self) -> None:
-        """End the consumer or its channel, which cancels the consumer. Waiting deliveries are not
-        handed over, as another consumer may have got them; the others go back then.
+    def timed_out(self, positions: list[int]) -> None:
+        """End the consumer or its channel, which cancels the consumer, unless it goes on. Waiting
+        deliveries are not handed over, as another consumer may have got them; if the consumer ends,
+        the others go back then.
         """
-        if not (self._is_cancelled or self._is_timed_out):
+        if self._is_cancelled or self._is_timed_out:
+            return
+        numbers: set[int] = set()
+        for at in range(0, len(positions), 2):
+            first = number_of(self.holder, positions[at])
+            numbers.update(range(first, first + positions[at + 1] - positions[at] + 1))
+        if self.consumer.released(numbers):
+            self._give_back(numbers)
+        else:
             self._is_timed_out = True
             self.consumer.timed_out()
+
+    def _give_back(self, numbers: set[int]) -> None:
+        """Settle the waiting deliveries that the group has taken back. All of a run have been held
+        for the same time.
+        """
+        waiting, self._waiting = self._waiting, deque()
+        for delivered in waiting:
+            first, count = number_of(self.holder, delivered.run.position), delivered.run.count
+            if first in numbers:
+                self.holder.unsettled += count
+                self._queue.give_back(first, count)
+            else:
+                self._waiting.append(delivered)
 
     def cancel(self, channel_ended: bool) -> None:
         """Prepare to cancel the consumer. If its channel has ended, it gets no more messages, and
@@ -297,7 +319,7 @@ class TakenMessage(ConsumerCommand):
     def withheld(self, runs: list[DeliveredRun]) -> None:
         """A single message always goes."""
 
-    def timed_out(self) -> None:
+    def timed_out(self, positions: list[int]) -> None:
         """Take another message, because this one was returned before its result arrived."""
         self._has_timed_out = True
         self._queue.take_again(self)

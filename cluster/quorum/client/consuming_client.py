@@ -57,9 +57,9 @@ class ConsumerCommand(NumberedCommand):
         """It has become the queue's single active consumer, or no longer is."""
 
     @abstractmethod
-    def timed_out(self) -> None:
+    def timed_out(self, positions: list[int]) -> None:
         """The group has taken back deliveries that were held for too long. It delivers no more
-        messages until the consumer is cancelled.
+        messages until these are settled, or the consumer is cancelled. positions: intervals.
         """
 
     @abstractmethod
@@ -118,10 +118,10 @@ class ConsumingClient(GroupClient):
         if session == self.session and subscription is not None:
             subscription.withheld(subscription.holder.receive(runs))
 
-    def timed_out(self, session: int, consumer: int) -> None:
+    def timed_out(self, session: int, consumer: int, positions: list[int]) -> None:
         """A consumer has held deliveries for too long. Each new leader says this again."""
         if session == self.session and consumer in self._subscriptions:
-            self._subscriptions[consumer].timed_out()
+            self._subscriptions[consumer].timed_out(positions)
 
     def active_changed(self, session: int, consumer: int, is_active: bool) -> None:
         """A consumer has become the queue's single active one, or no longer is."""

@@ -45,7 +45,7 @@ def tell(
         elif isinstance(effect, Result):
             client.result(session, effect.number, effect)
         elif isinstance(effect, TimedOut):
-            client.timed_out(session, effect.consumer)
+            client.timed_out(session, effect.consumer, effect.positions)
         elif isinstance(effect, ActiveChanged):
             client.active_changed(session, effect.consumer, effect.is_active)
         elif isinstance(effect, UnknownSender):

@@ -116,7 +116,7 @@ class TimedOut(ForClient):
 
     positions: intervals. Once the client has settled or returned them, the consumer gets messages
     again. The client does this once for each, since this effect may be repeated when it attaches.
-    Or it cancels the consumer, as the clients of nodes do.
+    Or it cancels the consumer.
     """
 
     __slots__ = ("consumer", "positions")

@@ -18,7 +18,10 @@ class OneNode:
         self.alarms = Alarms()
         self.addresses = ClientAddresses()
         self.mqtt_addresses = ClientAddresses()
-        self.service = NodeStates(LinkServices(), self.alarms, self.addresses, self.mqtt_addresses)
+        self.amqp10_addresses = ClientAddresses()
+        self.service = NodeStates(
+            LinkServices(), self.alarms, self.addresses, self.mqtt_addresses, self.amqp10_addresses
+        )
         self.heard = []
         self.alarms.listen(lambda: self.heard.append(self.alarms.reason))
 
@@ -193,13 +196,15 @@ def test_addresses_for_clients_of_streams(nodes):
     assert b.addresses.of_others == {}
 
 
-def test_clients_of_mqtt_are_not_sent_to_a_node_under_maintenance(nodes):
+@pytest.mark.parametrize("protocol", ["mqtt", "amqp10"])
+def test_clients_are_not_sent_to_a_node_under_maintenance(nodes, protocol):
     a, b, _ = nodes
     address = ClientAddress("a.example", 1883)
-    a.mqtt_addresses.set_own(address)
+    own, known = getattr(a, f"{protocol}_addresses"), getattr(b, f"{protocol}_addresses")
+    own.set_own(address)
     link(a, b)
-    assert b.mqtt_addresses.of_others == {"a": address}
+    assert known.of_others == {"a": address}
     a.service.set_under_maintenance(True)
-    assert b.mqtt_addresses.of_others == {"a": ClientAddress()}
+    assert known.of_others == {"a": ClientAddress()}
     a.service.set_under_maintenance(False)
-    assert b.mqtt_addresses.of_others == {"a": address}
+    assert known.of_others == {"a": address}

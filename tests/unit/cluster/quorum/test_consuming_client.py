@@ -56,7 +56,7 @@ class Consumer(ConsumerCommand):
         for one in runs:
             self.positions += range(one.run.position, one.run.last + 1)
 
-    def timed_out(self):
+    def timed_out(self, positions):
         pass
 
     def holder_ended(self):

@@ -407,6 +407,32 @@ def test_the_channel_of_a_consumer_that_holds_messages_for_too_long_ends(impatie
     assert [one.tag for one in impatient.figures.consumers] == ["other"]
 
 
+class PatientConsumer(EndedConsumer):
+    """A consumer that goes on when it has settled what was taken back."""
+
+    def released(self, positions):
+        self.late = [entry for entry in self.entries if entry.position in positions]
+        return True
+
+
+def test_a_consumer_may_go_on_when_it_has_settled_what_was_taken_back(impatient):
+    queue = impatient.queue
+    consumer = impatient.consuming(PatientConsumer(queue, credit=1))
+    publish(queue, b"1", b"2")
+    impatient.settle()
+    pass_timeout(impatient)
+    assert [entry.message.body for entry in consumer.late] == [b"1"]
+    consumer.credit = 5
+    queue.credit(consumer)
+    impatient.settle()
+    assert consumer.bodies == [b"1"], "the queue has what waited, too"
+    assert (impatient.figures.ready, impatient.figures.unacked) == (2, 0)
+    queue.requeue(consumer.late)
+    impatient.settle()
+    assert consumer.bodies == [b"1", b"1", b"2"]
+    assert consumer.ends == 0
+
+
 def test_messages_that_need_no_ack_may_wait_for_their_consumer(impatient):
     consumer = LimitedConsumer(no_ack=True)
     consumer.credit = 0
