@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
 import pytest
@@ -18,9 +19,11 @@ import pytest
 import leveret.analytics.analyze
 from leveret.analytics.findings.collect_evidence import collect_evidence
 from leveret.analytics.findings.findings import every_finding
+from leveret.analytics.job.duckdb_engine import DuckDBEngine
 from leveret.analytics.job.java import find_java
 from leveret.analytics.job.spark_engine import SparkEngine
 from leveret.analytics.report.report_file import write_report
+from leveret.analytics.tables.percentiles import percentile, percentiles
 from leveret.analytics.tables.tables import TABLES
 from tests.analytics.conftest import FOR_FEW_ROWS, viewfs
 from tests.analytics.incidents import simulated_log
@@ -101,20 +104,6 @@ def many_waits():
     return found
 
 
-def a_busy_minute():
-    """More waits in a minute, and acknowledgements in ten seconds, than Spark's percentiles are
-    exact for by default, which is 10,000.
-    """
-    at, found = START_US + MINUTE_US, []
-    for message in range(1, 12_001):
-        fields = {"message": message, "queue": "busy"}
-        found.append(event("publish", at, "busy", message=message, queues=["busy"]))
-        done = at + message * 7_919 % 104_729
-        found.append(event("deliver", done, "busy", **fields))
-        found.append(event("ack", done + message * 31 % 104_729, "busy", **fields))
-    return found
-
-
 def write_two_files(directory):
     """Write messages that are published in one file and delivered in another."""
     times = [START_US + number * SECOND_US for number in range(1, 21)]
@@ -132,7 +121,6 @@ def write_logs(directory):
         write_log(directory, random_log(vhost, vhost, 80), vhost, name="[1] {2}")
     write_two_files(directory)
     write_log(directory, purged_queues(), "purges")
-    write_log(directory, a_busy_minute(), "busy")
     write_log(directory, many_waits(), "waits", head=header(vhost="waits", sample=10))
     for incident in ALL:
         if incident.name in INCIDENTS:
@@ -147,6 +135,18 @@ def made(far, distant, tmp_path_factory):
     here = tmp_path_factory.mktemp("here")
     said = submit(f"{url}/logs", f"{url}/tables", viewfs(distant))
     return (said, directory / "tables"), (analyze_quickly(directory / "logs", here), here)
+
+
+def test_percentiles_of_many_values_are_the_same(spark):
+    """More values than Spark's percentiles are exact for by default, which is 10,000."""
+    values = pa.table({"took": [number * 7_919 % 104_729 for number in range(12_001)]})
+    query = f"select {percentiles('took', 0.5, 0.9, 0.95, 0.99)}, {percentile('took', 0.75)}"
+    answers = []
+    for engine in (SparkEngine(spark), DuckDBEngine()):
+        engine.put("waits", values)
+        [(several, one)] = engine.rows(f"{query} from waits")
+        answers.append(([*several], one))
+    assert answers[0] == answers[1]
 
 
 def test_they_read_the_same(made):
