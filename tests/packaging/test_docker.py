@@ -102,6 +102,14 @@ def test_the_image_has_the_health_check_and_the_ports_of_the_settings():
         assert f"{name}={NODES[0].environment[name]}" in text
 
 
+def test_the_script_that_collects_the_image_is_copied_for_the_build_and_can_be_read():
+    subprocess.run(["sh", "-n", DOCKER / "collect"], check=True, timeout=PATIENCE_SECONDS)
+    text = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
+    assert "RUN sh /source/docker/collect " in text
+    ignored = (DOCKER / "Dockerfile.dockerignore").read_text(encoding="utf-8")
+    assert "!docker/collect" in ignored.splitlines()
+
+
 def test_the_proxy_knows_all_nodes_and_waits_until_they_run():
     proxy = SERVICES["haproxy"]
     text = file_of(proxy, "/usr/local/etc/haproxy/haproxy.cfg").read_text(encoding="utf-8")

@@ -85,7 +85,7 @@ def test_the_ports_are_those_of_the_node(tmp_path):
 
 
 def test_the_user_of_the_pod_and_its_directories_are_those_of_the_image():
-    text = (ROOT / "docker" / "Dockerfile").read_text()
+    text = "".join((ROOT / "docker" / name).read_text() for name in ("Dockerfile", "collect"))
     assert f"--uid {POD['securityContext']['runAsUser']} " in text
     mounts = {mount["mountPath"] for mount in CONTAINER["volumeMounts"]}
     assert mounts == {"/var/lib/leveret", "/etc/leveret"}
