@@ -42,6 +42,14 @@ def decode_all(payload: bytes) -> Sequence[Declaration]:
     return [decode(one) for one in _encoded.decode(payload)]
 
 
+class RefusedByCoordinator(MetadataError):
+    """The coordinator refused what this node would accept.
+
+    It is of an earlier version, which does not know a policy key, for example, or something was
+    declared meanwhile.
+    """
+
+
 class Refusal(msgspec.Struct, frozen=True):
     """The reason why declarations were refused.
 
@@ -71,4 +79,4 @@ def decode_refusal(payload: bytes) -> Exception:
         return ChannelFault(refusal.reply_code, refusal.text)
     if refusal.kind == "connection":
         return ConnectionFault(refusal.reply_code, refusal.text)
-    return MetadataError(refusal.text)
+    return RefusedByCoordinator(refusal.text)

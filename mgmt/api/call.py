@@ -19,6 +19,7 @@ from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.requester import CONTROL, HTTP, Requester
 from leveret.broker.declarations.values import Declaration
 from leveret.broker.runtime.pending_in_task import in_task
+from leveret.cluster.metadata.operations import RefusedByCoordinator
 from leveret.mgmt.api import incoming
 from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised, not_found
 from leveret.mgmt.api.json_bodies import parse
@@ -245,7 +246,10 @@ class Call:
 
     async def declare(self, *declarations: Declaration) -> None:
         """Submit declarations and wait until they are stored. Raises the errors of their checks."""
-        await in_task(self.facade.submit(*declarations, requester=self.requester))
+        try:
+            await in_task(self.facade.submit(*declarations, requester=self.requester))
+        except RefusedByCoordinator as error:
+            raise bad_request(str(error)) from None
 
     async def note(
         self,
