@@ -44,6 +44,7 @@ SENT = (
     "cluster.quorum.machine.commands:_DECODER",
     "cluster.quorum.machine.packed_runs:_DECODER",
     "cluster.quorum.machine.snapshots:_DECODER",
+    "cluster.quorum.machine.snapshots:_IDENTIFIERS",
     "cluster.quorum.queue_group:_CONSUMERS",
     "cluster.quorum.queue_machines:MachineFigures",
     "cluster.raft.configuration:_DECODER",

@@ -29,6 +29,11 @@ _WHY = {
     "delivery_limit": "they were delivered too often (delivery_limit)",
 }  # fmt: skip
 
+_REMOVED = {
+    "purge": "the queue was purged", "queue_deleted": "the queue was deleted",
+    "discarded": "an operator discarded delayed retries",
+}  # fmt: skip
+
 
 def losses(data: Evidence) -> Iterator[Finding]:
     """Yield a finding for each queue and reason for which messages were lost."""
@@ -37,8 +42,11 @@ def losses(data: Evidence) -> Iterator[Finding]:
             continue
         if one.fate == "rejected":
             yield _rejected(data, one)
-        elif one.fate == "dropped" and one.reason in ("purge", "queue_deleted"):
+        elif one.fate == "dropped" and one.reason in _REMOVED:
             yield _removed(data, one)
+        elif one.fate == "dropped" and one.reason == "duplicate":
+            # The queue has the message already.
+            continue
         elif is_consumed(data, one.queue):
             yield _expired(data, one) if one.fate == "expired" else _overflow(data, one)
 
@@ -119,14 +127,14 @@ def _rejected(data: Evidence, one: Loss) -> Finding:
 
 def _removed(data: Evidence, one: Loss) -> Finding:
     vhost, since_us = one.queue.vhost, one.first_us or 0
-    how = "the queue was purged" if one.reason == "purge" else "the queue was deleted"
+    how = _REMOVED[one.reason or "queue_deleted"]
     return Finding(
         REMOVED, Severity.WARNING, vhost, (one.queue.name,),
         f"{data.named(one.queue)}: {_count(data, one)} removed when {how}, at"
         f" {data.clock(vhost, since_us)}",
         f"They were lost to{_users(data, one.queue)}.",
-        "Ask who did it: the log of the broker has it." if one.reason == "purge" else
-        "Move messages to another queue before a queue is deleted.",
+        "Move messages to another queue before a queue is deleted."
+        if one.reason == "queue_deleted" else "Ask who did it: the log of the broker has it.",
         of_table("fates", one.queue, f", reason {one.reason}"), since_us, one.last_us, one.messages,
     )  # fmt: skip
 

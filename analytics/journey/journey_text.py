@@ -173,6 +173,9 @@ _REASONS = {
     "maxlen": "the queue was full",
     "purge": "the queue was purged",
     "queue_deleted": "the queue was deleted",
+    "delivery_limit": "it was delivered too often",
+    "discarded": "an operator discarded it while it waited for its retry",
+    "duplicate": "the queue had a message with its identifier",
 }
 
 

@@ -23,6 +23,7 @@ ACKNOWLEDGED = "acknowledged"
 _REASONS = {
     "maxlen": "the queue was full", "purge": "the queue was purged",
     "queue_deleted": "the queue was deleted", "delivery_limit": "delivered too often",
+    "discarded": "an operator discarded them", "duplicate": "the queue had them already",
 }  # fmt: skip
 _WORDS = {Severity.BAD: "Act", Severity.WARNING: "Look", Severity.NOTE: "Note"}
 

@@ -14,7 +14,9 @@ a consumer held a message.
 
 QUEUE_KEY = "xxhash64(vhost, {})"
 CONSUMER_KEY = "xxhash64(node, connection, channel, consumer_tag)"
-REASONS = ("expired", "rejected", "maxlen", "delivery_limit", "queue_deleted")
+REASONS = (
+    "expired", "rejected", "maxlen", "delivery_limit", "queue_deleted", "discarded", "duplicate",
+)  # fmt: skip
 
 _REASON = "case reason {} else 0 end".format(
     " ".join(f"when '{reason}' then {code}" for code, reason in enumerate(REASONS, 1))

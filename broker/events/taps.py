@@ -23,6 +23,7 @@ TRACE_EXCHANGE = "amq.rabbitmq.trace"
 """The exchange of the firehose. Messages published to it are never traced."""
 
 MAXLEN, PURGE, QUEUE_DELETED = "maxlen", "purge", "queue_deleted"
+DISCARDED, DUPLICATE = "discarded", "duplicate"
 """The reasons for which messages are dropped."""
 
 
@@ -100,7 +101,8 @@ class Sink:
         """A message was dropped, and `dead_lettered` may follow.
 
         reason: MAXLEN if a full queue dropped or refused it; QUEUE_DELETED if it was requeued to a
-        queue that has been deleted.
+        queue that has been deleted; DISCARDED if an operator dropped it while it waited for its
+        retry; DUPLICATE if the queue had a message with its identifier.
         """
 
     def emptied(self, queue: TracedQueue, reason: str, count: int) -> None:

@@ -9,6 +9,15 @@ from typing import Any
 
 from leveret.broker.erlang.terms import format_term
 from leveret.broker.plugins.extensions import Extensions
+from leveret.broker.queues.contract.deduplication_arguments import (
+    CACHE_PERSISTENCE,
+    CACHE_SIZE,
+    CACHE_SIZE_MAX,
+    CACHE_TTL,
+    CACHE_TTL_MAX_MS,
+    DEDUPLICATION,
+    PERSISTENCES,
+)
 from leveret.broker.queues.contract.retry_arguments import is_multiplier
 from leveret.broker.queues.contract.stream_arguments import (
     FILTER_BYTES_MAX,
@@ -154,6 +163,17 @@ KEYS: dict[str, tuple[Check, str]] = {
     ),
     "ha-promote-on-failure": (
         _one_of("always", "when-synced"), "valid ha-promote-on-failure value"
+    ),
+    DEDUPLICATION: (lambda value: isinstance(value, bool), "boolean"),
+    CACHE_SIZE: (
+        _at_least(1, CACHE_SIZE_MAX), f"valid cache size: a number from 1 to {CACHE_SIZE_MAX}"
+    ),
+    CACHE_TTL: (
+        _at_least(1, CACHE_TTL_MAX_MS),
+        f"valid cache time: a number of milliseconds from 1 to {CACHE_TTL_MAX_MS}",
+    ),
+    CACHE_PERSISTENCE: (
+        _one_of(*PERSISTENCES), f"valid cache persistence: {' or '.join(PERSISTENCES)}"
     ),
     SHARDS_PER_NODE: (_anything, "valid number of shards"),
     SHARD_ROUTING_KEY: (_anything, "valid routing key"),

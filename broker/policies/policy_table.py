@@ -28,6 +28,11 @@ from leveret.broker.policies.policy_keys import (
     check_definition,
 )
 from leveret.broker.queues.contract.arguments import NO_LIMIT, QueueOptions
+from leveret.broker.queues.contract.deduplication_arguments import (
+    CACHE_SIZE,
+    CACHE_TTL,
+    DEDUPLICATION,
+)
 from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.stream_arguments import age_ms
 from leveret.broker.runtime.patterns import compile_pattern
@@ -214,6 +219,9 @@ def effective_options(
         max_age_ms=_first_age(definition.get("max-age"), declared.max_age_ms),
         segment_bytes=definition.get("stream-max-segment-size-bytes", declared.segment_bytes),
         filter_bytes=definition.get("stream-filter-size-bytes", declared.filter_bytes),
+        deduplicates=definition.get(DEDUPLICATION, declared.deduplicates),
+        cache_size=definition.get(CACHE_SIZE, declared.cache_size),
+        cache_ttl_ms=definition.get(CACHE_TTL, declared.cache_ttl_ms),
     )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from leveret.broker.queues.contract.queue_kind import (
+    DEDUPLICATION_ARGUMENTS,
     MIRRORING_POLICIES,
     STREAM,
     STREAM_ARGUMENTS,
@@ -14,7 +15,7 @@ _POLICIES_OF_OTHERS = (
     "dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy", "delayed-retry-max",
     "delayed-retry-min", "delayed-retry-multiplier", "delayed-retry-type", "delivery-limit",
     "expires", "max-in-memory-bytes", "max-in-memory-length", "max-length", "max-priority",
-    "message-ttl", "overflow", "queue-mode",
+    "message-ttl", "overflow", "queue-mode", *DEDUPLICATION_ARGUMENTS,
 )  # fmt: skip
 
 STREAM_QUEUE = QueueKind(

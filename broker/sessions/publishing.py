@@ -38,6 +38,7 @@ from leveret.broker.events.taps import Taps
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.dead_letters.header import decoding_work, without_deaths
+from leveret.broker.queues.deduplication.identifiers import check_identifier
 from leveret.broker.runtime.names import EXCHANGE, resource
 from leveret.broker.runtime.pending import Answer, Steps
 from leveret.broker.runtime.turns import NextTurn
@@ -326,6 +327,8 @@ def _publish_individually(
     if session.services.interceptors:
         header, body = intercept_incoming(session, target.address.exchange, keys, header, body)
         ttl_ms = _own_ttl_ms(header)
+    if target.deduplicates:
+        check_identifier(header)
     number = 0
     if session.confirms is not None:
         session.confirms.published += 1

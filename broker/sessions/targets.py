@@ -41,13 +41,14 @@ class PublishTarget:
     are the user's.
 
     is_mandatory: messages that reach no queue are returned. is_simple: the queues are known, and
-    are the same for every message. work: that of one message, if it is known. header: the
+    are the same for every message. deduplicates: a queue or the exchange refuses duplicates,
+    so that identifiers are checked. work: that of one message, if it is known. header: the
     properties of the last message.
     """
 
     __slots__ = (
-        "address", "exchange", "generation", "header", "is_mandatory", "is_simple", "queues",
-        "work",
+        "address", "deduplicates", "exchange", "generation", "header", "is_mandatory", "is_simple",
+        "queues", "work",
     )  # fmt: skip
 
     def __init__(self, address: Address, is_mandatory: bool) -> None:
@@ -57,6 +58,7 @@ class PublishTarget:
         self.header: ContentHeader | None = None
         self.generation = -1
         self.is_simple = False
+        self.deduplicates = False
         self.queues: list[QueueClient] = []
         self.work = UNKNOWN_WORK
 

@@ -183,8 +183,17 @@ class ReplicaHost:
     def make_leader(
         self, vhost: VirtualHost, client: MirroredQueue, backing: BackingQueue
     ) -> ClassicQueue:
-        """The queue that leads, on a backing queue."""
-        return ClassicQueue(vhost, specification_of(vhost.name, client), backing)
+        """The queue that leads, on a backing queue.
+
+        It gets the options of policies when it leads, except for deduplication, which it needs for
+        contents on which the former leader has not decided.
+        """
+        specification, options = specification_of(vhost.name, client), client.options
+        declared = specification.options._replace(
+            deduplicates=options.deduplicates, cache_size=options.cache_size,
+            cache_ttl_ms=options.cache_ttl_ms,
+        )  # fmt: skip
+        return ClassicQueue(vhost, specification._replace(options=declared), backing)
 
     def make_mirror_backing(
         self, vhost: VirtualHost, queue: MirroredQueue, lacked: list[Range]

@@ -35,7 +35,7 @@ QUEUE_COLUMNS = (
     "recoverable_slaves", "slave_nodes", "synchronised_slave_nodes", "delivery_limit",
     "messages_ready_high", "messages_ready_normal", "messages_ready_returned",
     "messages_by_priority", "messages_active_priorities", "messages_delayed", "next_delayed_at",
-    "last_delayed_at", "delayed_retry",
+    "last_delayed_at", "delayed_retry", "messages_duplicate", "message_deduplication_cache_info",
 )  # fmt: skip
 EXCHANGE_COLUMNS = (
     "name", "type", "durable", "auto_delete", "internal", "arguments", "policy"

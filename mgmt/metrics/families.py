@@ -171,6 +171,10 @@ QUEUE = (
         queue_process_reductions_total="Total number of queue process reductions",
     ),
     *_gauges(stream_segments="Total number of stream segment files"),
+    *_counters(queue_duplicates_total="Messages that queues refused as duplicates"),
+    *_gauges(
+        queue_deduplication_identifiers="Identifiers that queues know to recognise duplicates"
+    ),
 )
 PUBLISHED = _counters(queue_messages_published_total="Total number of messages published to queues")
 

@@ -127,6 +127,7 @@ def _state(status: QueueStatus) -> tuple[float, ...]:
         storage.ready_bytes, storage.unacked_bytes, storage.paged_out, storage.paged_out_bytes,
         0, storage.disk_reads, storage.disk_writes, 0,
         0 if status.stream is None else status.stream.segments,
+        counts.duplicates, 0 if status.deduplication is None else status.deduplication.entries,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from leveret.mgmt.node_facade.facts import OwnFigures, QueueFacts
 from leveret.mgmt.statistics.sampler import LENGTHS, QUEUE, QUEUE_MESSAGES, Sampler, queue_row
 from leveret.mgmt.statistics.series import Row, SampleWindow, Series
 from leveret.mgmt.views.channels import connection_details, message_stats
+from leveret.mgmt.views.deduplication import deduplication_fields
 from leveret.mgmt.views.mirrors import mirror_fields
 from leveret.mgmt.views.quorum import quorum_fields, retry_fields
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time
@@ -80,6 +81,8 @@ class QueueViews:
             view |= retry_fields(status.retries, status.counts.delayed)
         if status.stream is not None:
             view = _of_stream(view, status.stream)
+        if status.deduplication is not None:
+            view |= deduplication_fields(status.deduplication, status.counts.duplicates)
         if status.owner is not None:
             view["owner_pid_details"] = connection_details(status.owner)
         idle_since_s = self._sampler.idle_since_s(series, status.declared_at_s)

@@ -5,7 +5,8 @@ the queue. Its turn comes when the publisher's bytes have been read, and deliver
 have gathered. A queue without limits and without expiring messages takes the short path, `publish`
 and `_deliver_many`. Other checks are made only when needed: limits when messages are published or
 requeued, expiry at the head of the queue (as in RabbitMQ, a message expires only when it gets
-there), dead-lettering through the virtual host.
+there), dead-lettering through the virtual host. Retries and refusing duplicates are parts of their
+own (features.py).
 
 Every request is answered immediately; `QueueClient` describes the interface and its promises.
 """
@@ -17,6 +18,7 @@ from leveret.broker.amqp.errors import access_refused, precondition_failed
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.events.taps import PURGE, QUEUE_DELETED
+from leveret.broker.queues.classic.features import QueueFeatures, features_of
 from leveret.broker.queues.classic.figures import ClassicFigures
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
@@ -35,7 +37,6 @@ from leveret.broker.queues.delivery.dispatch import ConsumerRing
 from leveret.broker.queues.delivery.expiry import UnusedExpiry
 from leveret.broker.queues.delivery.failed_reads import FailedReads, reading
 from leveret.broker.queues.delivery.publisher_hold import PublisherHold
-from leveret.broker.queues.retries.configuring import configured
 from leveret.broker.queues.retries.retries import Retries
 from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.names import QUEUE, resource
@@ -59,44 +60,15 @@ class ClassicQueue(Actor):
     storage_id: the number under which a durable queue's messages are kept; 0 if they are not.
     what: its name, for texts.
     is_plain: runs are published unchecked, since there is no limit or time to live.
-    retries: None unless there is a delivery limit, or retries are delayed (retries/retries.py).
+    features: None unless the options ask for one.
     """
 
     __slots__ = (
-        "_clock",
-        "_deaths",
-        "_expiry",
-        "_owner",
-        "_plain_ages",
-        "_turns",
-        "_unused",
-        "ages",
-        "arguments",
-        "auto_delete",
-        "backing",
-        "bindings",
-        "counts",
-        "declared",
-        "demand",
-        "durable",
-        "figures",
-        "is_deleted",
-        "is_exclusive",
-        "is_plain",
-        "may_redeliver",
-        "name",
-        "operator_policy",
-        "options",
-        "owner_connection",
-        "placement",
-        "policy",
-        "publisher_hold",
-        "reads",
-        "retries",
-        "ring",
-        "storage_id",
-        "vhost_name",
-        "what",
+        "_clock", "_deaths", "_expiry", "_owner", "_plain_ages", "_turns", "_unused", "ages",
+        "arguments", "auto_delete", "backing", "bindings", "counts", "declared", "demand",
+        "durable", "features", "figures", "is_deleted", "is_exclusive", "is_plain", "may_redeliver",
+        "name", "operator_policy", "options", "owner_connection", "placement", "policy",
+        "publisher_hold", "reads", "ring", "storage_id", "vhost_name", "what",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = False
@@ -149,7 +121,7 @@ class ClassicQueue(Actor):
         self.publisher_hold = PublisherHold(self.backing, self.ring, self.counts, owner.turns)
         self._deaths = DeadLettering(self, owner)
         self._expiry = self._deaths.expiry
-        self.retries: Retries | None = None
+        self.features: QueueFeatures | None = None
         self._unused = UnusedExpiry(
             self._clock,
             lambda: bool(self.ring.consumers),
@@ -157,14 +129,14 @@ class ClassicQueue(Actor):
         )
         self._unused.set_time(self.options.expires_ms)
         self._deaths.watch_head()
-        self._configure_retries()
+        self._configure_features()
 
     def __repr__(self) -> str:
         return f"classic {self.what}"
 
     def _can_publish_runs(self) -> bool:
         options = self.options
-        is_watched = options.has_limit or options.message_ttl_ms is not None
+        is_watched = options.has_limit or options.message_ttl_ms is not None or options.deduplicates
         return not (is_watched or self.reads.has_crashed)
 
     def apply(self, options: QueueOptions) -> None:
@@ -173,31 +145,39 @@ class ClassicQueue(Actor):
         self.is_plain = self._can_publish_runs()
         self.backing.set_lazy(options.is_lazy)
         self._unused.set_time(options.expires_ms)
-        self._configure_retries()
+        self._configure_features()
         self._deaths.enforce_limits()
         self._deaths.drop_expired()
 
+    def _configure_features(self) -> None:
+        self.features = features_of(self, self._owner, self._deaths, self.features)
+        if isinstance(self.figures, ClassicFigures):
+            self.figures.features = self.features
+
     # Retries
 
-    def _configure_retries(self) -> None:
-        self.retries = configured(self, self._owner, self._deaths)
-        if isinstance(self.figures, ClassicFigures):
-            self.figures.retries = self.retries
+    @property
+    def retries(self) -> Retries | None:
+        """The retries; None unless there is a delivery limit, or retries are delayed."""
+        return None if self.features is None else self.features.retries
 
     @property
     def waiting_count(self) -> int:
         """The messages that wait for a retry."""
-        return 0 if self.retries is None else len(self.retries.waiting)
+        retries = self.retries
+        return 0 if retries is None else len(retries.waiting)
 
     @property
     def waiting_bytes(self) -> int:
         """The bytes of their bodies."""
-        return 0 if self.retries is None else self.retries.waiting.bytes
+        retries = self.retries
+        return 0 if retries is None else retries.waiting.bytes
 
     def return_waiting(self) -> None:
         """Make messages that wait ready, because the queue is to be read as a whole."""
-        if self.retries is not None:
-            self.retries.return_all()
+        retries = self.retries
+        if retries is not None:
+            retries.return_all()
 
     def suspend_expiry(self) -> None:
         """Keep expired messages until `resume_expiry`. Nothing may be published meanwhile."""
@@ -212,7 +192,7 @@ class ClassicQueue(Actor):
 
     def publish(self, publication: Publication) -> None:
         """Take messages."""
-        if not self.is_plain and self.reads.refuses_publication(publication):
+        if not self.is_plain and self._refuses_or_holds(publication):
             return
         messages = publication.messages
         self.counts.published += len(messages)
@@ -230,7 +210,7 @@ class ClassicQueue(Actor):
                 self._turns.wake(self)
             return
         ttl_ms = self.options.lower_ttl_ms(ttl_ms)
-        if ttl_ms and not self.options.has_limit:
+        if ttl_ms and not (self.options.has_limit or self.options.deduplicates):
             is_safe = self._publish_expiring(publication, ttl_ms)
         else:
             is_safe = True
@@ -238,6 +218,11 @@ class ClassicQueue(Actor):
                 is_safe &= self._publish_individually(publication, place, message, ttl_ms)
         if not is_safe:
             self._hold(publication)
+
+    def _refuses_or_holds(self, publication: Publication) -> bool:
+        if self.reads.refuses_publication(publication):
+            return True
+        return self.features is not None and self.features.holds(publication)
 
     def _hold(self, publication: Publication) -> None:
         """Have messages confirmed when the store has them on disk, if their publisher waits."""
@@ -266,7 +251,10 @@ class ClassicQueue(Actor):
         """Publish one message of a publication to a queue that must check each; whether it is safe
         now.
         """
-        options, backing = self.options, self.backing
+        options, backing, features = self.options, self.backing, self.features
+        if features is not None and features.refuses(message):
+            # It is safe when the message that the queue has is: on disk, and on all mirrors.
+            return not (self.storage_id or publication.sender)
         if options.rejects_when_full and self._would_overflow(message):
             self._deaths.refuse(message)
             if publication.publisher is not None:
@@ -276,6 +264,8 @@ class ClassicQueue(Actor):
         if ttl_ms is not None:
             expires_at_ms = self._clock.now_ms() + ttl_ms
             self._expiry.is_wanted = True
+        if features is not None:
+            features.took(message)
         number = publication.number + place
         run = MessageRun([message], len(message.body), publication.sender, number)
         is_safe = not backing.publish(run, expires_at_ms)
@@ -308,8 +298,8 @@ class ClassicQueue(Actor):
         if self._deaths.is_behind:
             self._deaths.go_on()
             self.wake()
-        if self.retries is not None and self.retries.is_behind:
-            self.retries.go_on()
+        if self.features is not None:
+            self.features.go_on()
 
     def deliver_ready(self) -> None:
         """Deliver until there are no messages, no consumer with room, or no time left."""
@@ -357,19 +347,17 @@ class ClassicQueue(Actor):
             count = backing.unexpired(count, now_ms or self._clock.now_ms())
             if not count:
                 return 1 if self._deaths.drop_expired() and backing.ready_count else 0
-        retries = self.retries
-        if retries is not None:
-            return self._deliver_counted(retries, count, consumer)
+        features = self.features
+        if features is not None:
+            return self._deliver_prepared(features, count, consumer)
         entries = backing.fetch(count, not consumer.no_ack)
         self._hand_over(entries, consumer)
         return len(entries)
 
-    def _deliver_counted(self, retries: Retries, count: int, consumer: Consumer) -> int:
-        """Deliver messages, some of which may have been returned; how many were fetched."""
+    def _deliver_prepared(self, features: QueueFeatures, count: int, consumer: Consumer) -> int:
+        """Deliver those of the next messages that may be; how many were fetched."""
         fetched = self.backing.fetch(count, True)
-        entries = retries.prepare(fetched)
-        if consumer.no_ack:
-            self.backing.ack(entries)
+        entries = features.prepare(fetched, not consumer.no_ack)
         if entries:
             self._hand_over(entries, consumer)
         return len(fetched)
@@ -391,6 +379,16 @@ class ClassicQueue(Actor):
             self.ages.note_left(entries, self._turns.now_ms)
         if self.may_redeliver:
             self.counts.redelivered += sum(entry.redelivered for entry in entries)
+
+    def note_taken(self, entries: Sequence[Entry]) -> None:
+        """Entries were taken out of their places, to be settled or requeued later."""
+        if self.features is not None:
+            self.features.note_taken(entries)
+
+    def note_dropped(self, messages: Sequence[Message]) -> None:
+        """Messages have left the queue in another way than by an ack."""
+        if self.features is not None:
+            self.features.left(messages)
 
     def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
         """Take the first message, as basic.get does; None if there is none."""
@@ -417,14 +415,12 @@ class ClassicQueue(Actor):
         answer.give(Got(entry, self.backing.ready_count))
 
     def _fetch_one(self, ack_required: bool) -> list[Entry]:
-        retries, backing = self.retries, self.backing
-        if retries is None:
+        features, backing = self.features, self.backing
+        if features is None:
             return backing.fetch(1, ack_required)
         entries: list[Entry] = []
         while not entries and backing.ready_count:
-            entries = retries.prepare(backing.fetch(1, True))
-        if not ack_required:
-            backing.ack(entries)
+            entries = features.prepare(backing.fetch(1, True), ack_required)
         return entries
 
     def settle_deliveries(self) -> None:
@@ -437,6 +433,8 @@ class ClassicQueue(Actor):
     def ack(self, entries: Sequence[Entry]) -> None:
         """Remove delivered messages, which are acknowledged."""
         self.counts.acked += len(entries)
+        if self.features is not None:
+            self.features.left_entries(entries)
         self.backing.ack(entries)
 
     def discard(self, entries: Sequence[Entry]) -> None:
@@ -452,10 +450,11 @@ class ClassicQueue(Actor):
                 for entry in entries:
                     self._owner.tracer.dropped(self, entry.message, QUEUE_DELETED)
             return
-        if self.retries is None:
+        retries = self.retries
+        if retries is None:
             self.make_ready(entries)
         else:
-            self.retries.take_back(entries, is_failed)
+            retries.take_back(entries, is_failed)
 
     def make_ready(self, entries: Sequence[Entry]) -> None:
         """Requeue entries, and have them delivered."""
@@ -551,8 +550,8 @@ class ClassicQueue(Actor):
             return
         self.settle_deliveries()
         count, freeing = self.backing.purge()
-        if self.retries is not None:
-            count += self.retries.purge()
+        if self.features is not None:
+            count += self.features.purge()
         self.publisher_hold.look()
         if self._owner.tracer is not None:
             self._owner.tracer.emptied(self, PURGE, count)
@@ -586,11 +585,11 @@ class ClassicQueue(Actor):
         # Breaking these cycles frees the queue immediately, not in a full garbage collection.
         deaths, self._deaths = self._deaths, NO_DEAD_LETTERING
         deaths.close()
-        if self.retries is not None:
-            self.retries.close()
-            self.retries = None
+        if self.features is not None:
+            self.features.close()
+            self.features = None
         if isinstance(self.figures, ClassicFigures):
-            self.figures.retries = None
+            self.figures.features = None
         self.publisher_hold.release()
         self._unused.close()
         self.reads.close()

@@ -8,6 +8,7 @@ from typing import Any
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.json_form import text
+from leveret.broker.queues.classic.features import QueueFeatures
 from leveret.broker.queues.contract.queue_client import ExclusiveOwner
 from leveret.broker.queues.contract.status import (
     CRASHED,
@@ -25,7 +26,6 @@ from leveret.broker.queues.delivery.age import QueueAges
 from leveret.broker.queues.delivery.counting import QueueCounts
 from leveret.broker.queues.delivery.dispatch import ConsumerRing
 from leveret.broker.queues.delivery.failed_reads import FailedReads
-from leveret.broker.queues.retries.retries import Retries
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.pending import Answer
 from leveret.storage.contract.backing_queue import BackingQueue, FirstReady
@@ -39,10 +39,12 @@ MESSAGE_BYTES = 120
 class ClassicFigures:
     """The figures of one classic queue. owner: the owner of an exclusive queue.
 
-    retries: None while there is no delivery limit and no delayed retry.
+    features: those of the queue.
     """
 
-    __slots__ = ("_ages", "_backing", "_clock", "_counts", "_owner", "_reads", "_ring", "retries")
+    __slots__ = (
+        "_ages", "_backing", "_clock", "_counts", "_owner", "_reads", "_ring", "features",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -61,7 +63,7 @@ class ClassicFigures:
         self._owner = owner
         self._clock = clock
         self._reads = reads
-        self.retries: Retries | None = None
+        self.features: QueueFeatures | None = None
 
     def refresh(self, answer: Answer[None]) -> None:
         """Answer at once: all figures are computed on demand."""
@@ -70,11 +72,13 @@ class ClassicFigures:
     def counts(self) -> CoarseCounts:
         """The queue's counts; takes about a microsecond."""
         counts, backing = self._counts, self._backing
-        waiting = 0 if self.retries is None else len(self.retries.waiting)
+        retries = None if self.features is None else self.features.retries
+        waiting = 0 if retries is None else len(retries.waiting)
         return CoarseCounts(
             backing.ready_count, backing.unacked_count - waiting, len(self._ring.consumers),
             counts.published, counts.delivered, counts.delivered_no_ack, counts.got,
             counts.got_no_ack, counts.got_empty, counts.redelivered, counts.acked, 0, waiting,
+            counts.duplicates,
         )  # fmt: skip
 
     def ages(self) -> AgeFigures:
@@ -99,7 +103,9 @@ class ClassicFigures:
     def status(self) -> QueueStatus:
         """The status, without ages and the list of consumers."""
         active, owner, heads = self._ring.active, self._owner, self._heads()
-        storage = self._backing.counts()
+        storage, features = self._backing.counts(), self.features
+        retries = None if features is None else features.retries
+        duplicates = None if features is None else features.duplicates
         return QueueStatus(
             counts=self.counts(),
             storage=storage,
@@ -111,7 +117,8 @@ class ClassicFigures:
             owner=None if owner is None else _connection_figures(owner),
             memory_bytes=QUEUE_BYTES + MESSAGE_BYTES * storage.ram + storage.ram_bytes,
             head_timestamp_s=_timestamp_s(heads[0].entry) if heads else None,
-            retries=None if self.retries is None else self.retries.status(),
+            retries=None if retries is None else retries.status(),
+            deduplication=None if duplicates is None else duplicates.known.status(),
         )
 
     def backing_queue_status(self) -> dict[str, Any]:

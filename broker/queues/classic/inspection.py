@@ -57,6 +57,7 @@ class Inspection:
         taken = queue.backing.take(entries)
         queue.counts.got += len(taken)
         queue.note_left(taken)
+        queue.note_taken(taken)
         return taken
 
     def put_back(self, entries: Sequence[Entry]) -> None:

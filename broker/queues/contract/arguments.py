@@ -12,6 +12,13 @@ from leveret.broker.amqp.field_table import INTEGER_LETTERS, Field, Table
 from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES, typed_term
 from leveret.broker.amqp.properties import TTL_MS_MAX
 from leveret.broker.erlang.terms import format_term
+from leveret.broker.queues.contract.deduplication_arguments import (
+    CACHE_SIZE,
+    CACHE_TTL,
+    DEDUPLICATION,
+    invalid_number,
+    whole_number,
+)
 from leveret.broker.queues.contract.offset_specification import OFFSET_ARGUMENT, read_offset
 from leveret.broker.queues.contract.queue_kind import TYPE_ARGUMENT
 from leveret.broker.queues.contract.retry_arguments import read_multiplier
@@ -42,8 +49,9 @@ that of RabbitMQ 4 of one below 0."""
 class QueueOptions(NamedTuple):
     """The options of a queue, from its arguments and policies. None or empty: not set.
 
-    The last three are those of streams: how long messages are kept, the size of a segment, and that
-    of the filter of a chunk.
+    max_age_ms, segment_bytes and filter_bytes are those of streams: how long messages are kept, the
+    size of a segment, and that of the filter of a chunk. deduplicates: messages with an identifier
+    that the queue knows are not added; cache_size, cache_ttl_ms: how many it knows, and how long.
     """
 
     message_ttl_ms: int | None = None
@@ -66,6 +74,9 @@ class QueueOptions(NamedTuple):
     max_age_ms: int | None = None
     segment_bytes: int | None = None
     filter_bytes: int | None = None
+    deduplicates: bool = False
+    cache_size: int | None = None
+    cache_ttl_ms: int | None = None
 
     @property
     def is_lazy(self) -> bool:
@@ -139,6 +150,9 @@ def read_options(arguments: Table) -> QueueOptions:
         max_age_ms=age_ms(_text_or_none(arguments.get("x-max-age")) or ""),
         segment_bytes=value("x-stream-max-segment-size-bytes"),
         filter_bytes=value("x-stream-filter-size-bytes"),
+        deduplicates=value(DEDUPLICATION, False),
+        cache_size=whole_number(arguments.get(CACHE_SIZE)),
+        cache_ttl_ms=whole_number(arguments.get(CACHE_TTL)),
     )
 
 
@@ -311,6 +325,15 @@ def _check_filter_bytes(field: Field, arguments: Table) -> None:
         raise precondition_failed("Invalid value for x-stream-filter-size-bytes")
 
 
+def _check_cache_number(name: str) -> Callable[[Field, Table], None]:
+    def check(field: Field, _arguments: Table) -> None:
+        problem = invalid_number(name, field)
+        if problem:
+            raise _quoted(problem)
+
+    return check
+
+
 def _one_of_words(values: Collection[str], problem: str) -> Callable[[Field, Table], None]:
     """A check whose text is an Erlang atom."""
 
@@ -359,6 +382,9 @@ _CHECKS: tuple[tuple[str, Callable[[Field, Table], None]], ...] = (
     ("x-max-age", _check_age),
     ("x-stream-max-segment-size-bytes", _check_segment_bytes),
     ("x-stream-filter-size-bytes", _check_filter_bytes),
+    (DEDUPLICATION, _check_boolean),
+    (CACHE_SIZE, _check_cache_number(CACHE_SIZE)),
+    (CACHE_TTL, _check_cache_number(CACHE_TTL)),
 )
 
 _CONSUME_CHECKS: tuple[tuple[str, Callable[[Field, Table], None]], ...] = (

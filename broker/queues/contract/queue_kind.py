@@ -11,24 +11,30 @@ from dataclasses import dataclass
 
 from leveret.broker.amqp.errors import not_implemented, precondition_failed
 from leveret.broker.amqp.field_table import Table
+from leveret.broker.queues.contract.deduplication_arguments import (
+    CACHE_SIZE,
+    CACHE_TTL,
+    DEDUPLICATION,
+)
 from leveret.broker.runtime.names import QUEUE, resource
 
 CLASSIC, QUORUM, STREAM = "classic", "quorum", "stream"
 TYPE_ARGUMENT = "x-queue-type"
+DEDUPLICATION_ARGUMENTS = (DEDUPLICATION, CACHE_SIZE, CACHE_TTL)
 
 CLASSIC_ARGUMENTS = (
     "x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key",
     "x-max-length", "x-max-length-bytes", "x-max-priority", "x-overflow", "x-queue-mode",
     "x-queue-version", "x-single-active-consumer", "x-queue-type", "x-queue-master-locator",
     "x-consumer-timeout", "x-delivery-limit", "x-delayed-retry-type", "x-delayed-retry-min",
-    "x-delayed-retry-max", "x-delayed-retry-multiplier",
+    "x-delayed-retry-max", "x-delayed-retry-multiplier", *DEDUPLICATION_ARGUMENTS,
 )  # fmt: skip
 QUORUM_ARGUMENTS = (
     "x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-expires",
     "x-max-length", "x-max-length-bytes", "x-max-in-memory-length", "x-max-in-memory-bytes",
     "x-overflow", "x-single-active-consumer", "x-queue-type", "x-quorum-initial-group-size",
     "x-delivery-limit", "x-message-ttl", "x-queue-leader-locator", "x-consumer-timeout",
-    "x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max",
+    "x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", *DEDUPLICATION_ARGUMENTS,
 )  # fmt: skip
 STREAM_ARGUMENTS = (
     "x-max-length-bytes", "x-queue-type", "x-max-age", "x-stream-max-segment-size-bytes",

@@ -33,7 +33,8 @@ class CoarseCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     ready, unacked: messages in the queue now. dlx: dead letters that a quorum queue keeps until
     they are confirmed. delayed: messages that the queue has taken back, and that are ready again
-    after a time. All others except `consumers` are totals since the queue was declared or the
+    after a time. duplicates: messages that were not added, since the queue had them (a total). All
+    others except `consumers` are totals since the queue was declared or the
     node started; with `no_ack`: deliveries and gets that need no ack.
     """
 
@@ -50,6 +51,7 @@ class CoarseCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     acked: int = 0
     dlx: int = 0
     delayed: int = 0
+    duplicates: int = 0
 
     @property
     def messages(self) -> int:
@@ -155,6 +157,17 @@ class ConsumerFigures(msgspec.Struct, frozen=True, gc=False):
         return self.activity != WAITING
 
 
+class DeduplicationStatus(msgspec.Struct, frozen=True, gc=False):
+    """The identifiers that a queue or an exchange knows, to recognise duplicates.
+
+    entries: how many there are, of `size` at most. memory_bytes: approximate.
+    """
+
+    entries: int
+    size: int
+    memory_bytes: int
+
+
 class QuorumStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What only quorum queues have.
 
@@ -230,6 +243,7 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     declared_at_s: wall-clock time; for a recovered queue, the start time of the node. dlx_bytes:
     the bytes of the bodies of its retained dead letters. quorum: of a replicated quorum queue.
     stream: of a stream. retries: of a classic queue with a delivery limit or delayed retries.
+    deduplication: None if the queue takes duplicates.
     """
 
     counts: CoarseCounts
@@ -246,6 +260,7 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     quorum: QuorumStatus | None = None
     stream: StreamStatus | None = None
     retries: RetryStatus | None = None
+    deduplication: DeduplicationStatus | None = None
 
 
 class QueueFigures(Protocol):

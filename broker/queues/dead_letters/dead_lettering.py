@@ -41,6 +41,9 @@ class DyingQueue(QueueClient, Protocol):
     def waiting_bytes(self) -> int:
         """The bytes of their bodies."""
 
+    def note_dropped(self, messages: Sequence[Message]) -> None:
+        """Messages have left the queue in another way than by an ack."""
+
     def have_turn(self) -> None:
         """Request a turn, which calls `DeadLettering.go_on`."""
 
@@ -127,6 +130,7 @@ class DeadLettering:
         """Dead-letter messages that died together, and count their work."""
         if not messages:
             return
+        self._queue.note_dropped(messages)
         if self._options.dead_letter_exchange is not None:
             letters = [as_published(message) for message in messages]
             self._owner.dead_letter(self._queue, letters, reason)

@@ -23,14 +23,21 @@ READ_WORK = 4
 
 
 class ConfiguredQueue(ReturningQueue, Protocol):
-    """The queue. retries: None if it has none."""
+    """The queue."""
 
-    retries: Retries | None
+    @property
+    def retries(self) -> Retries | None:
+        """Its retries; None if it has none."""
 
 
-def configured(queue: ConfiguredQueue, owner: QueueOwner, deaths: DeadLettering) -> Retries | None:
-    """The retries of a queue with its present options; None if they ask for none."""
-    options, retries = queue.options, queue.retries
+def configured(
+    queue: ConfiguredQueue, owner: QueueOwner, deaths: DeadLettering, retries: Retries | None
+) -> Retries | None:
+    """The retries of a queue with its present options; None if they ask for none.
+
+    retries: those that it has had so far.
+    """
+    options = queue.options
     if retries is not None:
         retries.configure(options)
         return None if retries.is_idle and not are_wanted(options) else retries

@@ -37,6 +37,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from leveret.broker.amqp.content_header import ContentHeader, Retry
+from leveret.broker.events.taps import DISCARDED
 from leveret.broker.queues.contract.arguments import NO_LIMIT, QueueOptions
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.retry_delay import RetryDelay, delay_text, retry_delay
@@ -59,8 +60,6 @@ COUNT_WORK, REPLACE_WORK, LEAVE_WORK = 60, 150, 30
 """The work of counting a return, of replacing a message, and of ending its wait, in the units of
 broker/runtime/turns.py."""
 LEAVE_AT_ONCE = 500
-DISCARDED = "discarded"
-"""The reason for which an operator's request drops a waiting message, in traces."""
 
 
 class ReturningQueue(DyingQueue, Protocol):
@@ -68,6 +67,9 @@ class ReturningQueue(DyingQueue, Protocol):
 
     def make_ready(self, entries: Sequence[Entry]) -> None:
         """Requeue entries, and have them delivered."""
+
+    def note_taken(self, entries: Sequence[Entry]) -> None:
+        """Entries were taken out of their places."""
 
 
 def are_wanted(options: QueueOptions) -> bool:
@@ -202,7 +204,9 @@ class Retries:
             if (retry := retry_of(entry.message)) is not None and retry.due_ms > wall_ms
         ]  # fmt: skip
         if early:
-            self.prepare(self._queue.backing.take(early))
+            taken = self._queue.backing.take(early)
+            self._queue.note_taken(taken)
+            self.prepare(taken)
 
     def _wait(self) -> None:
         """Be called back when the next message leaves."""
@@ -287,6 +291,7 @@ class Retries:
         if tracer is not None:
             for entry in entries:
                 tracer.dropped(self._queue, entry.message, DISCARDED)
+        self._queue.note_dropped([entry.message for entry in entries])
         self._queue.backing.ack(entries)
 
     def purge(self) -> int:

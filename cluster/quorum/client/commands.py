@@ -8,8 +8,10 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.queues.contract.modifications import Modification
 from leveret.broker.queues.contract.publication import Publication, Publisher
+from leveret.broker.queues.deduplication.identifiers import key_of
 from leveret.cluster.quorum.client.consuming_client import ConsumerCommand
 from leveret.cluster.quorum.client.holders import Holder
 from leveret.cluster.quorum.machine.commands import (
@@ -17,6 +19,7 @@ from leveret.cluster.quorum.machine.commands import (
     Cancel,
     Discard,
     Enqueue,
+    EnqueueOnce,
     Join,
     Modify,
     Purge,
@@ -100,13 +103,16 @@ class PublishRuns(NumberedCommand):
     """Publishes messages: the runs that arrived in one turn.
 
     It holds the runs of publishers that wait for a confirm (`Publisher.hold`). The messages are
-    dropped once they are encoded. size: about how much memory they take.
+    dropped once they are encoded. size: about how much memory they take. is_once: duplicates are
+    not added to the queue.
     """
 
-    __slots__ = ("_held", "_hold", "_messages", "_messages_at", "_runs", "size")
+    __slots__ = ("_held", "_hold", "_keys", "_messages", "_messages_at", "_runs", "is_once", "size")
 
-    def __init__(self, hold: UnappliedHold) -> None:
+    def __init__(self, hold: UnappliedHold, is_once: bool = False) -> None:
         super().__init__()
+        self.is_once = is_once
+        self._keys: list[bytes] = []
         self._hold = hold
         self._held: list[HeldRun] = []
         self._messages: list[Message] = []
@@ -125,6 +131,8 @@ class PublishRuns(NumberedCommand):
             count = len(messages)
             publisher.hold(publication.first, count, self)
             self._held.append(HeldRun(publisher, publication.first, count, len(self._messages)))
+        if self.is_once:
+            self._keys += map(_key_of, messages)
         size = publication.body_bytes + MESSAGE_BYTES * len(messages)
         self.size += size
         self._hold.published(size)
@@ -137,7 +145,11 @@ class PublishRuns(NumberedCommand):
 
     def encode(self, sender: int, seen: int) -> bytes:
         """Encode the command, with its messages once."""
-        start = encode_command(Enqueue(sender, self.number, seen, self._runs))
+        if self.is_once:
+            command: Enqueue = EnqueueOnce(sender, self.number, seen, self._runs, self._keys)
+        else:
+            command = Enqueue(sender, self.number, seen, self._runs)
+        start = encode_command(command)
         messages_at, self._messages_at = self._messages_at, len(start)
         if messages_at:
             return start + self.payload[messages_at:]
@@ -181,6 +193,12 @@ class PublishRuns(NumberedCommand):
         for publisher in dict.fromkeys(run.publisher for run in held):
             publisher.holder_died(self, is_settled)
         self._hold.applied(self.size)
+
+
+def _key_of(message: Message) -> bytes:
+    header = message.header
+    assert isinstance(header, ContentHeader), "messages have content headers"
+    return key_of(header)
 
 
 def _add_alike(runs: list[int], messages: list[Message], ttl: int) -> None:

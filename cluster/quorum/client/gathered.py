@@ -2,7 +2,8 @@
 possible: one for all publishes, and one for each consumer whose deliveries are settled.
 
 Promise: the requests of one client take effect in its order (Q1 in queue_client.py). Only
-acknowledgements may take effect after later publishes, which makes no difference to the queue.
+acknowledgements may take effect after later publishes, which makes no difference to a queue that
+takes duplicates; in one that refuses them, they do not.
 """
 
 from collections.abc import Sequence
@@ -32,13 +33,14 @@ class Gathered:
         self._action = SETTLE
         self._settlement = Settlement()
 
-    def publish(self, publication: Publication) -> None:
-        """Publish messages."""
-        if self._action != SETTLE:
+    def publish(self, publication: Publication, is_once: bool) -> None:
+        """Publish messages. is_once: unless they are duplicates."""
+        if self._action != SETTLE or (is_once and self._settlement):
             self._flush_settlement()
         gathered = self._publish
-        if gathered is None:
-            gathered = self._publish = PublishRuns(self._hold)
+        if gathered is None or gathered.is_once != is_once:
+            self._flush_publish()
+            gathered = self._publish = PublishRuns(self._hold, is_once)
         gathered.add(publication)
         if gathered.size >= PUBLISH_BYTES_MAX:
             self._flush_publish()
@@ -64,7 +66,8 @@ class Gathered:
         if action != self._action:
             self._flush_settlement()
             self._action = action
-        if action != SETTLE and self._publish is not None:
+        publish = self._publish
+        if publish is not None and (action != SETTLE or publish.is_once):
             self._flush_publish()
 
     def flush(self) -> None:

@@ -154,7 +154,8 @@ class QuorumQueueClient(GroupQueueClient):
         """Publish messages."""
         if self.is_deleted:
             return
-        self._gathered.publish(publication)
+        is_once = self.options.deduplicates and self._node.takes_identifiers()
+        self._gathered.publish(publication, is_once)
         if not self.is_awake:
             self._turns.wake(self)
 

@@ -4,7 +4,8 @@
     command   length of the head u32, head, messages
 
 Numbers are little-endian. The head is msgpack, whose fields are checked when it is read. Only an
-`Enqueue` has messages after it, in the format that links use; the queue never reads them.
+`Enqueue` and an `EnqueueOnce` have messages after them, in the format that links use; the queue
+never reads them.
 
 A client encodes a command (`encode_command`), and the leader puts the time before it (`entry_of`)
 and proposes it. The commands of one sender are numbered 1, 2, 3 and so on; the first one is `Join`.
@@ -34,6 +35,8 @@ ANNOTATIONS_FEATURE = "quorum_annotations"
 """The feature of nodes that take `Modify`, and runs with annotations."""
 DEFAULT_PRIORITY = 4
 """The priority of a message that has none, as in RabbitMQ 4.3."""
+DEDUPLICATION_FEATURE = "quorum_deduplication"
+"""The feature of nodes that take `EnqueueOnce`."""
 RUN_FIELDS = 4
 _TIME = Struct("<Bq")
 _COMMAND = Struct("<I")
@@ -87,6 +90,8 @@ class Options(msgspec.Struct, frozen=True, array_like=True, gc=False):
     consumer_timeout_ms: for consumers without a timeout of their own; NO_LIMIT: none.
     is_successor: another queue is being converted, and this one gets its name in the end. Until
     then no message expires, and messages are taken in the order in which they were published.
+    cache_size: how many identifiers of messages are known, to refuse duplicates; 0: none.
+    cache_ttl_ms: how long, if that is longer than the message is in the queue.
     """
 
     max_length: Limit = NO_LIMIT
@@ -106,6 +111,8 @@ class Options(msgspec.Struct, frozen=True, array_like=True, gc=False):
     delayed_retry_max_ms: Number = 0
     consumer_timeout_ms: Limit = NO_LIMIT
     is_successor: bool = False
+    cache_size: Number = 0
+    cache_ttl_ms: Number = 0
 
 
 DEFAULT_OPTIONS = Options()
@@ -211,6 +218,14 @@ class Modify(ClientCommand, frozen=True, tag=11):
     is_rejected: bool
     annotations: dict[str, bytes]
     ready_ms: Number = 0
+
+
+class EnqueueOnce(Enqueue, frozen=True, tag=13):
+    """Publish messages that are not duplicates. keys: of their identifiers, one for each message
+    (broker/queues/deduplication/identifiers.py); empty for none.
+    """
+
+    keys: list[bytes]
 
 
 class Configure(Command, frozen=True, tag=20):
@@ -357,6 +372,10 @@ def decode_entry(entry: bytes) -> DecodedEntry:
         raise CommandError(f"an entry of a quorum queue is damaged: {error}") from error
     if type(command) is Enqueue or type(command) is TakeOver:
         _check_runs(command.runs)
+    elif type(command) is EnqueueOnce:
+        _check_runs(command.runs)
+        if len(command.keys) != sum(command.runs[::RUN_FIELDS]):
+            raise CommandError("a publish to a quorum queue has not one key for each message")
     else:
         _check(command, len(entry) - end)
     return DecodedEntry(now_ms, command, end)
@@ -418,6 +437,7 @@ _DECODER: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(
     | Purge
     | Leave
     | Modify
+    | EnqueueOnce
     | Configure
     | Tick
     | NodeDown

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from leveret.broker.queues.contract.status import DeduplicationStatus
 from leveret.cluster.quorum.machine.commands import DelayedRetry
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.runs import RUN_BYTES
@@ -71,6 +72,8 @@ class MachineFigures(msgspec.Struct, frozen=True):
     delayed_retry: DelayedRetry = DelayedRetry.DISABLED
     delayed_retry_min_ms: int = 0
     delayed_retry_max_ms: int = 0
+    duplicates: int = 0
+    identifiers: DeduplicationStatus | None = None
 
 
 def figures(machine: QuorumMachine) -> MachineFigures:
@@ -99,6 +102,8 @@ def figures(machine: QuorumMachine) -> MachineFigures:
         _memory_bytes(machine), delayed_retry=messages.options.delayed_retry,
         delayed_retry_min_ms=messages.options.delayed_retry_min_ms,
         delayed_retry_max_ms=messages.options.delayed_retry_max_ms,
+        duplicates=messages.duplicates,
+        identifiers=None if messages.identifiers is None else messages.identifiers.status(),
     )  # fmt: skip
 
 
@@ -111,4 +116,5 @@ def _memory_bytes(machine: QuorumMachine) -> int:
     return (
         QUEUE_BYTES + CONSUMER_BYTES * len(held) + RUN_BYTES * runs
         + sum([queue.memory_bytes() for queue in queues])
+        + (0 if messages.identifiers is None else messages.identifiers.status().memory_bytes)
     )  # fmt: skip

@@ -15,6 +15,7 @@ it takes one message more than its limit, and then none until a fifth of the lim
 
 from typing import Final
 
+from leveret.broker.queues.deduplication.identifiers import KnownIdentifiers
 from leveret.cluster.quorum.machine.commands import (
     NO_LIMIT,
     RUN_FIELDS,
@@ -49,14 +50,15 @@ class QueueMessages:
     """A queue's messages. position: of the next one. is_refusing: publishes are refused.
 
     held_count, held_bytes: of the messages that consumers hold. taken, delivered, delivered_no_ack,
-    got, got_no_ack, got_empty, redelivered, acked: what this member has counted since it started,
-    for statistics. They are not part of the state.
+    got, got_no_ack, got_empty, redelivered, acked, duplicates: what this member has counted since
+    it started, for statistics. They are not part of the state. identifiers: those that are known,
+    by the positions of messages; None if duplicates are taken.
     """
 
     __slots__ = (
-        "_is_for_now", "acked", "consumers", "delayed", "delivered", "delivered_no_ack", "got",
-        "got_empty", "got_no_ack", "held_bytes", "held_count", "is_refusing", "letters", "now_ms",
-        "options", "position", "ready", "redelivered", "taken",
+        "_is_for_now", "acked", "consumers", "delayed", "delivered", "delivered_no_ack",
+        "duplicates", "got", "got_empty", "got_no_ack", "held_bytes", "held_count", "identifiers",
+        "is_refusing", "letters", "now_ms", "options", "position", "ready", "redelivered", "taken",
     )  # fmt: skip
 
     def __init__(self, options: Options) -> None:
@@ -73,11 +75,14 @@ class QueueMessages:
         self.held_count = 0
         self.held_bytes = 0
         self.taken = self.delivered = self.delivered_no_ack = self.redelivered = 0
+        self.duplicates = 0
+        self.identifiers = known_with(options, None)
         self.got = self.got_no_ack = self.got_empty = self.acked = 0
 
     def configure(self, options: Options, effects: Effects | None) -> None:
         """Change the options."""
         self.options = options
+        self.identifiers = known_with(options, self.identifiers)
         self.consumers.is_single_active = options.is_single_active
         self.consumers.elects_by_priority = options.elects_by_priority
         self.ready.set_priorities(options.priorities)
@@ -115,6 +120,57 @@ class QueueMessages:
             place += count
         self.taken += self.position - first
         return refused
+
+    def publish_once(
+        self, index: int, fields: list[int], keys: list[bytes], effects: Effects | None
+    ) -> list[int]:
+        """As `publish`, without the messages whose keys are known. keys: see `EnqueueOnce`."""
+        identifiers = self.identifiers
+        if identifiers is None:
+            return self.publish(index, fields, effects)
+        refused: list[int] = []
+        place = 0
+        first = self.position
+        for at in range(0, len(fields), RUN_FIELDS):
+            for _ in range(fields[at]):
+                key, position = keys[place], self.position
+                if key and identifiers.has(key, self.now_ms):
+                    self.duplicates += 1
+                else:
+                    run = Run(
+                        position, 1, index, place, fields[at + 1], fields[at + 3],
+                        self._expiry_ms(fields[at + 2] - 1),
+                    )  # fmt: skip
+                    if self._take_one(run, key, identifiers, effects):
+                        pass
+                    elif refused and refused[-1] + 1 == place:
+                        refused[-1] = place
+                    else:
+                        refused += (place, place)
+                place += 1
+        self.taken += self.position - first
+        return refused
+
+    def _take_one(
+        self, run: Run, key: bytes, identifiers: KnownIdentifiers, effects: Effects | None
+    ) -> bool:
+        """Take a message, unless the queue is full and refuses it."""
+        if self.options.rejects_publishes and self._room(run.size) == 0:
+            return False
+        if key:
+            # Before the message can leave the queue again.
+            identifiers.add_present(key, self.now_ms, run.position)
+        self.position += 1
+        self.ready.append(run)
+        if self.options.rejects_publishes:
+            self.deliver(effects)
+        return True
+
+    def _have_left(self, runs: list[Run]) -> None:
+        """Messages have left the queue."""
+        if self.identifiers is not None:
+            for run in runs:
+                self.identifiers.left_positions(run.position, run.last, self.now_ms)
 
     def take_over(self, index: int, fields: list[int], returns: int, place: TakenPlace) -> None:
         """Take the runs of a `TakeOver`."""
@@ -324,6 +380,7 @@ class QueueMessages:
 
     def settle(self, runs: list[Run], consumer: ConsumerState) -> None:
         """Count messages that a consumer has settled."""
+        self._have_left(runs)
         if not consumer.no_ack:
             for run in runs:
                 self.acked += run.count
@@ -392,6 +449,7 @@ class QueueMessages:
 
     def die(self, runs: list[Run], reason: Reason, effects: Effects | None) -> None:
         """Drop or dead-letter messages, or keep them as dead letters."""
+        self._have_left(runs)
         strategy = self.options.dead_letters
         if strategy == DeadLetterStrategy.DROP:
             if effects is not None:
@@ -405,7 +463,18 @@ class QueueMessages:
 
     def purge(self) -> int:
         """Drop messages that no consumer holds, except dead letters. Returns their number."""
+        if self.identifiers is not None:
+            self.identifiers.clear()
         return self.ready.clear() + self.delayed.clear()
+
+
+def known_with(options: Options, present: KnownIdentifiers | None) -> KnownIdentifiers | None:
+    """The identifiers that a queue with these options knows. present: those so far."""
+    if not options.cache_size:
+        return None
+    known = KnownIdentifiers() if present is None else present
+    known.configure(options.cache_size, options.cache_ttl_ms)
+    return known
 
 
 def _has_room(limit: int, number: int) -> bool:

@@ -26,6 +26,7 @@ from leveret.cluster.quorum.machine.commands import (
     Configure,
     Discard,
     Enqueue,
+    EnqueueOnce,
     Get,
     Join,
     Leave,
@@ -122,7 +123,10 @@ class QuorumMachine:
         if command.seen:
             sender.saw(command.seen)
         if isinstance(command, Enqueue):
-            refused = self.messages.publish(index, command.runs, effects)
+            if isinstance(command, EnqueueOnce):
+                refused = self.messages.publish_once(index, command.runs, command.keys, effects)
+            else:
+                refused = self.messages.publish(index, command.runs, effects)
             if refused:
                 self._give_result(sender, Outcome.REFUSED, 0, tuple(refused), effects)
         elif isinstance(command, Settle | Return | Discard | Modify):

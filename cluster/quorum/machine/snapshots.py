@@ -4,7 +4,8 @@
 
 The head is msgpack (`_Head`). The blocks are all runs of messages, in the order in which the head
 counts them: the queues of ready messages, delayed messages, dead letters by reason, and the
-messages that each consumer holds. A block has at most `BLOCK_RUNS` runs, so that a snapshot is
+messages that each consumer holds. A queue that refuses duplicates has blocks of identifiers after
+these, in msgpack. A block has at most `BLOCK_RUNS` runs, so that a snapshot is
 written and read in short steps. A restored queue is the same in all respects: its own snapshot
 has the same bytes. A million messages that were published one by one take about 16 MB. Until these
 are written, the snapshot shares them with the queue.
@@ -18,6 +19,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from leveret.broker.queues.deduplication.identifiers import Known
 from leveret.cluster.quorum.machine.commands import Options
 from leveret.cluster.quorum.machine.consumers import ConsumerState
 from leveret.cluster.quorum.machine.delayed_messages import DelayedRuns
@@ -31,6 +33,10 @@ from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.quorum.machine.senders import Sender
 
 VERSION: Final = 2
+_WITH_IDENTIFIERS: Final = 3
+"""The version of a queue that knows identifiers: after the runs, there are blocks of them. Older
+nodes do not read it, and take no messages with identifiers."""
+BLOCK_IDENTIFIERS: Final = 2048
 _ONE_BLOCK_EACH: Final = 1
 """In this version, delayed messages, letters and held messages have a block each."""
 _START: Final = Struct("<BI")
@@ -81,7 +87,7 @@ class _Head(msgspec.Struct, array_like=True):
 
     queues: how many blocks each queue of ready messages has; the first queue is of returned ones.
     others: how many blocks the delayed messages have, the letters of each reason, and the messages
-    that each consumer holds; None: one each.
+    that each consumer holds; None: one each. identifiers: how many blocks the known ones have.
     """
 
     applied: int
@@ -101,12 +107,20 @@ class _Head(msgspec.Struct, array_like=True):
     levels: list[int]
     queues: list[int]
     others: list[int] | None = None
+    identifiers: int = 0
+
+
+class _Identifier(msgspec.Struct, array_like=True):
+    key: bytes
+    expires_at_ms: int
+    is_present: bool
+    position: int
 
 
 class QueueSnapshot:
     """The state at one moment, which is written while the queue continues."""
 
-    __slots__ = ("_blocks", "_head", "_runs")
+    __slots__ = ("_blocks", "_head", "_identifiers", "_runs", "_version")
 
     def __init__(self, machine: QuorumMachine) -> None:
         ready = machine.messages.ready
@@ -116,18 +130,26 @@ class QueueSnapshot:
         # suffice.
         self._runs: list[list[Run]] = [list(held) for held in _runs_beside_ready(machine)]
         others = [-(-len(runs) // BLOCK_RUNS) for runs in self._runs]
+        known = machine.messages.identifiers
+        self._identifiers = [] if known is None else known.items()
+        self._version = _WITH_IDENTIFIERS if self._identifiers else VERSION
         head = _head_of(machine, [len(pieces) for pieces in queues], others)
+        head.identifiers = -(-len(self._identifiers) // BLOCK_IDENTIFIERS)
         self._head = _ENCODER.encode(head)
 
     def pieces(self) -> Iterator[bytes]:
         """The bytes, in pieces of some kilobytes."""
-        yield _START.pack(VERSION, len(self._head)) + self._head
+        yield _START.pack(self._version, len(self._head)) + self._head
         for block in self._blocks:
             yield _LENGTH.pack(len(block)) + block
         for runs in self._runs:
             for at in range(0, len(runs), BLOCK_RUNS):
                 block = pack_runs(runs[at : at + BLOCK_RUNS])
                 yield _LENGTH.pack(len(block)) + block
+        for at in range(0, len(self._identifiers), BLOCK_IDENTIFIERS):
+            part = self._identifiers[at : at + BLOCK_IDENTIFIERS]
+            block = _ENCODER.encode([_Identifier(key, *known) for key, known in part])
+            yield _LENGTH.pack(len(block)) + block
 
 
 def snapshot(machine: QuorumMachine) -> bytes:
@@ -147,15 +169,18 @@ def restored_in_steps(data: bytes) -> Iterator[QuorumMachine | None]:
     """
     try:
         version, length = _START.unpack_from(data)
-        if version not in {VERSION, _ONE_BLOCK_EACH}:
+        if version not in {VERSION, _ONE_BLOCK_EACH, _WITH_IDENTIFIERS}:
             raise SnapshotError(
                 f"a snapshot of a quorum queue is of version {version}; this node reads "
-                f"{VERSION}: update it"
+                f"{_WITH_IDENTIFIERS}: update it"
             )
         head = _DECODER.decode(memoryview(data)[_START.size : _START.size + length])
         blocks = iter(_blocks_of(data, _START.size + length))
         machine = QuorumMachine(head.options)
         for _ in _restore_messages(machine, head, blocks):
+            yield None
+        for block in _next(blocks, head.identifiers):
+            _restore_identifiers(machine, block)
             yield None
         if next(blocks, None) is not None:
             raise SnapshotError("a snapshot of a quorum queue has more than the queue")
@@ -255,6 +280,16 @@ def _restore_messages(
         messages.held_bytes += held.bytes
 
 
+def _restore_identifiers(machine: QuorumMachine, block: bytes) -> None:
+    known = machine.messages.identifiers
+    if known is None:
+        raise SnapshotError("a snapshot of a quorum queue that takes duplicates has identifiers")
+    known.restore([
+        (one.key, Known(one.expires_at_ms, one.is_present, one.position))
+        for one in _IDENTIFIERS.decode(block)
+    ])  # fmt: skip
+
+
 def _restore_ready(machine: QuorumMachine, head: _Head, blocks: Iterator[bytes]) -> Iterator[None]:
     ready = machine.messages.ready
     ready.levels = [Level(level) for level in head.levels]
@@ -315,3 +350,6 @@ def _restore_consumers(machine: QuorumMachine, head: _Head) -> None:
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[_Head] = msgspec.msgpack.Decoder(_Head)
+_IDENTIFIERS: msgspec.msgpack.Decoder[list[_Identifier]] = msgspec.msgpack.Decoder(
+    list[_Identifier]
+)

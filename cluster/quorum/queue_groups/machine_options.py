@@ -11,6 +11,7 @@ import msgspec
 
 from leveret.broker.queues.contract.arguments import NO_LIMIT as UNREACHED_LIMIT
 from leveret.broker.queues.contract.arguments import REJECT_PUBLISH, QueueOptions
+from leveret.broker.queues.deduplication.identifiers import SIZE_DEFAULT
 from leveret.cluster.quorum.machine.commands import (
     NO_LIMIT,
     TTL_MAX_MS,
@@ -59,6 +60,8 @@ def machine_options(
         priorities=_PRIORITIES[rules],
         returns_to_end=_returns_to_end(options, limit, rules),
         is_successor=is_successor,
+        cache_size=(options.cache_size or SIZE_DEFAULT) if options.deduplicates else 0,
+        cache_ttl_ms=options.cache_ttl_ms or 0,
     )
     if rules is not QueueRules.OF_4_3:
         return machine

@@ -24,7 +24,8 @@ class OwnNode(NamedTuple):
     from such queues, wherever these are led. shows_zero: whether basic.get shows a delivery count
     of 0, as before RabbitMQ 4. tells_returns: whether consumers are told how
     often a message was returned beside its failed deliveries, as since 4.3. takes_annotations:
-    whether all nodes keep the annotations of modified messages.
+    whether all nodes keep the annotations of modified messages. takes_identifiers: whether all
+    nodes recognise duplicates.
     """
 
     name: str
@@ -35,3 +36,4 @@ class OwnNode(NamedTuple):
     shows_zero: bool = True
     tells_returns: bool = False
     takes_annotations: Callable[[], bool] = _always
+    takes_identifiers: Callable[[], bool] = _always

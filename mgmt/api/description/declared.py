@@ -90,7 +90,10 @@ _QUEUE_SOMETIMES = {
     "messages_ready_high": COUNT, "messages_ready_normal": COUNT,
     "messages_ready_returned": COUNT, "messages_by_priority": OBJECT,
     "messages_active_priorities": COUNT, "messages_delayed": COUNT, "next_delayed_at": COUNT,
-    "last_delayed_at": COUNT, "delayed_retry": TEXT,
+    "last_delayed_at": COUNT, "delayed_retry": TEXT, "messages_duplicate": COUNT,
+    "message_deduplication_cache_info": record(
+        {"entries": COUNT, "size": COUNT, "bytes": COUNT}
+    ),
     "single_active_consumer_ctag": nullable(TEXT),
     "message_stats": record(counted(*QUEUE_MESSAGES)), "idle_since": TIME,
     "owner_pid_details": ref("ConnectionDetails"), "disk_reads": COUNT, "disk_writes": COUNT,

@@ -54,6 +54,10 @@ function byPriority(one) {
   return levels.map(([level, ready]) => `${level}: ${count(ready)}`).join(", ") || "–";
 }
 
+function identifiers(cache) {
+  return `${count(cache.entries)} of ${count(cache.size)} (${bytes(cache.bytes)})`;
+}
+
 function aboutQueue(one) {
   const link = (part, text) => h("a", {href: to("queues", one.vhost, one.name, part)}, text);
   return [
@@ -62,6 +66,9 @@ function aboutQueue(one) {
       Unacked: count(one.messages_unacknowledged), Total: count(one.messages),
       ...(one.type === "quorum" ? {"Dead letters kept": count(one.messages_dlx)} : {}),
       ...(one.messages_delayed ? {Delayed: count(one.messages_delayed)} : {}),
+      ...(one.message_deduplication_cache_info
+        ? {"Duplicates refused": count(one.messages_duplicate),
+          "Identifiers known": identifiers(one.message_deduplication_cache_info)} : {}),
       ...(one.messages_by_priority ? {"Ready by priority": byPriority(one)} : {}),
       Persistent: count(one.messages_persistent), "Message bytes": bytes(one.message_bytes),
       "Process memory": bytes(one.memory), Consumers: link("consumers", count(one.consumers)),

@@ -210,10 +210,10 @@ def test_messages_of_another_run_of_the_node_wait_for_the_rest_of_their_time(vho
         queue.backing.requeue([entry])
     again = delaying(vhost)
     again.backing = queue.backing
-    again.retries = None
+    again.features = None
     vhost.clock.advance(0.4)
     again.may_redeliver = True
-    again._configure_retries()
+    again._configure_features()
     vhost.turns.run()
     assert waiting(again) == [(b"a", 1)]
     assert ready(again) == [b"b"]

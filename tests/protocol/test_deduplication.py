@@ -1,0 +1,154 @@
+"""Queues refuse messages whose identifier they know, with the arguments of RabbitMQ's plugin."""
+
+import pika
+import pytest
+
+from tests.stored_broker import started
+
+DEDUPLICATION = {"x-message-deduplication": True}
+KINDS = [{}, {"x-max-priority": 5}, {"x-queue-type": "quorum"}]
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=["classic", "priority", "quorum"])
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    running = started(tmp_path_factory.mktemp("data"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def channel(node):
+    return opened(node)
+
+
+def opened(node):
+    """A channel with confirms."""
+    channel = pika.BlockingConnection(pika.URLParameters(node.url)).channel()
+    channel.confirm_delivery()
+    return channel
+
+
+def publish(channel, identifier, body=b"", mandatory=True, **properties):
+    """Publish with a confirm; raises if the message is returned or refused."""
+    headers = {} if identifier is None else {"x-deduplication-header": identifier}
+    wanted = pika.BasicProperties(headers=headers, delivery_mode=2, **properties)
+    channel.basic_publish("", "q", body, wanted, mandatory)
+
+
+def declare(channel, kind, **arguments):
+    channel.queue_delete("q")
+    named = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
+    channel.queue_declare("q", durable=True, arguments=DEDUPLICATION | kind | named)
+
+
+def bodies(channel, count, auto_ack=True):
+    return [channel.basic_get("q", auto_ack)[2] for _ in range(count)]
+
+
+def left(channel):
+    return channel.queue_declare("q", passive=True).method.message_count
+
+
+@every_kind
+def test_a_duplicate_is_confirmed_and_not_added(channel, kind):
+    declare(channel, kind)
+    publish(channel, "a", b"1")
+    publish(channel, "b", b"2")
+    publish(channel, "a", b"3")
+    publish(channel, None, b"4")
+    publish(channel, None, b"5")
+    assert bodies(channel, 5) == [b"1", b"2", b"4", b"5", None]
+
+
+@every_kind
+def test_an_identifier_is_forgotten_when_its_message_is_acknowledged(channel, kind):
+    declare(channel, kind)
+    publish(channel, "a", b"1")
+    method, _, _ = channel.basic_get("q")
+    publish(channel, "a", b"2")
+    assert left(channel) == 0
+    channel.basic_nack(method.delivery_tag)
+    publish(channel, "a", b"3")
+    method, _, body = channel.basic_get("q")
+    assert body == b"1"
+    channel.basic_ack(method.delivery_tag)
+    publish(channel, "a", b"4")
+    assert bodies(channel, 2) == [b"4", None]
+
+
+@every_kind
+def test_it_is_known_for_a_time_if_that_is_wanted(channel, kind):
+    declare(channel, kind, cache_ttl=3_600_000, cache_size=1)
+    publish(channel, "a", b"1")
+    assert bodies(channel, 1) == [b"1"]
+    publish(channel, "a", b"2")
+    publish(channel, "b", b"3")
+    publish(channel, "a", b"4")
+    assert bodies(channel, 3) == [b"3", b"4", None]
+
+
+@pytest.mark.parametrize("leaves", ["expired", "purged", "dropped", "rejected"])
+@every_kind
+def test_it_is_forgotten_when_its_message_leaves_in_another_way(channel, kind, leaves):
+    declare(channel, kind, max_length=1)
+    if leaves == "expired":
+        publish(channel, "a", b"1", expiration="0")
+    else:
+        publish(channel, "a", b"1")
+    if leaves == "purged":
+        channel.queue_purge("q")
+    elif leaves == "dropped":
+        publish(channel, "b", b"2")
+    elif leaves == "rejected":
+        channel.basic_reject(channel.basic_get("q")[0].delivery_tag, requeue=False)
+    publish(channel, "a", b"3")
+    assert bodies(channel, 2) == [b"3", None]
+
+
+@pytest.mark.parametrize(
+    ("identifier", "problem"),
+    [({"a": 1}, "a table cannot"), ([1], "an array cannot"), ("x" * 100_000, "has 100000 bytes")],
+    ids=["table", "array", "100 KB"],
+)
+def test_what_cannot_be_an_identifier_closes_the_channel(channel, identifier, problem):
+    declare(channel, {})
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as closed:
+        publish(channel, identifier)
+    assert closed.value.reply_code == 406
+    assert problem in closed.value.reply_text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"x-message-deduplication": "yes"}, "{unacceptable_type,longstr}"),
+        ({"x-cache-size": 0}, "got 0"),
+        ({"x-cache-size": -1}, "got -1"),
+        ({"x-cache-size": "many"}, "got 'many'"),
+        ({"x-cache-size": 1 << 40}, "expected an integer from 1 to 10000000"),
+        ({"x-cache-ttl": 0}, "got 0"),
+        ({"x-queue-type": "stream"}, "of queue type rabbit_stream_queue"),
+    ],
+)
+def test_wrong_arguments_are_refused(channel, arguments, problem):
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as closed:
+        channel.queue_declare("r", durable=True, arguments=DEDUPLICATION | arguments)
+    assert closed.value.reply_code == 406
+    assert problem in closed.value.reply_text
+
+
+@every_kind
+def test_publishers_that_repeat_after_a_restart_need_nothing_else(tmp_path, kind):
+    first = started(tmp_path)
+    channel = opened(first)
+    declare(channel, kind)
+    for number in range(300):
+        publish(channel, number, b"%d" % number)
+    first.stop()
+    second = started(tmp_path)
+    channel = opened(second)
+    for number in range(301):
+        publish(channel, number, b"again")
+    assert left(channel) == 301
+    second.stop()
