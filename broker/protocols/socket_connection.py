@@ -212,12 +212,16 @@ class SocketConnection(SessionConnection):
         self._watch_expiry()
 
     def _watch_expiry(self) -> None:
-        """Close the connection when its credentials expire."""
+        """Close the connection when its credentials expire.
+
+        It stays open for up to a second longer, as in RabbitMQ, so that a client that renews them
+        in time need not be exact. Its operations are refused by then.
+        """
         self._stop_expiry()
         ends_at_s = self.user.expires_at_s
         if ends_at_s is not None:
             clock = self.services.clock
-            delay_ms = max(0.0, (ends_at_s - clock.wall_time_s()) * 1000)
+            delay_ms = max(0.0, 1000.0 * (int(ends_at_s) - int(clock.wall_time_s())))
             self._expiry_timer = clock.call_later_ms(delay_ms, self.credential_expired)
 
     def credential_expired(self) -> None:

@@ -1,6 +1,7 @@
 """AMQP 1.0: SASL, open, idle time-outs, sessions that begin and end, errors of the connection."""
 
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -173,6 +174,17 @@ async def test_the_end_of_a_token_is_told(node):
     client.connection.credential_expired()
     (close,) = [one.performative for one in await client.frames()]
     assert close.error[:2] == ("amqp:unauthorized-access", "credential expired")
+
+
+async def test_a_connection_stays_for_the_whole_seconds_that_its_token_has(node, clock):
+    clock.advance(0.5)
+    connection = (await node.connect().open()).connection
+    end_s = int(clock.wall_time_s()) + 2
+    connection.renew(replace(connection.user, expires_at_s=end_s))
+    clock.advance(1.9)
+    assert connection.is_open
+    clock.advance(0.1)
+    assert not connection.is_open
 
 
 async def test_sessions(node):
