@@ -129,13 +129,13 @@ def _analyze(choice: Choice, options: JobOptions, paths: Sequence[str], master: 
     costs = COSTS[choice.engine]
     if choice.files:
         files = "file" if choice.files == 1 else "files"
-        expected = shown_seconds(Estimate(costs, choice.events).left())
+        expected = shown_seconds(Estimate(costs, choice.events, choice.blocks).left())
         sys.stderr.write(
             f"about {choice.events:,} events in {choice.files:,} {files}, with {choice.engine}:"
             f" about {expected}\n"
         )
     with opened(choice.engine, paths, options.work, master) as engine:
-        progress = JobProgress(engine.parts, costs, choice.events)
+        progress = JobProgress(engine.parts, costs, choice.events, blocks=choice.blocks)
         reading = analyze(engine, options, progress)
     sys.stdout.write(_summary(reading, options.out, time.monotonic() - started))
     return 0 if reading.files else EXIT_NOTHING

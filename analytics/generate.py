@@ -2,9 +2,10 @@
 
 `python -m leveret.analytics.generate DIR --events 50000000` writes files as the broker does, of
 blocks of records (broker/tracing/block_format.py), with a skewed load (most messages go to the
-first queue), and prints what they contain. The same seed gives the same logs. Each message has
-properties of its own. Most messages are delivered and acknowledged; a few are delivered twice,
-expire, are dead-lettered, are unroutable, or stay in their queue.
+first queue), and prints what they contain. `--rate 20` is the log of a quiet vhost: as in the
+broker, a block waits half a second, so it has 30 records and not 15,000. The same seed gives the
+same logs. Each message has properties of its own. Most messages are delivered and acknowledged; a
+few are delivered twice, expire, are dead-lettered, are unroutable, or stay in their queue.
 """
 
 import argparse
@@ -27,8 +28,8 @@ NODE, VHOST = "leveret@generated", "/"
 DEAD_QUEUE = "graveyard"
 PUBLISHERS, CONSUMERS = 4, 8
 EVENTS_PER_SORT = 60_000
-BLOCK_BYTES, FILE_BYTES = 512 * 1024, 64 * 1024 * 1024
-"""As the broker has them (log_sink.py, log_directory.py)."""
+BLOCK_BYTES, WAIT_US, FILE_BYTES = 512 * 1024, 500_000, 64 * 1024 * 1024
+"""As the broker has them (log_blocks.py, batches.py, log_directory.py)."""
 LEVEL, GZIP = 1, 31
 HOUR_US = 3_600_000_000
 SETTLED, TWICE, EXPIRED, REJECTED, NOWHERE, LEFT = (
@@ -207,6 +208,12 @@ class _Block:
                 )
         self._append(kind, fields)
 
+    def is_ready(self, time_us: int) -> bool:
+        """Tell whether a record of this time comes too late for the block, or it is full."""
+        return self.size >= BLOCK_BYTES or (
+            self._records > 0 and time_us >= self._from_us + WAIT_US
+        )
+
     def take(self) -> bytes:
         """Return the whole block."""
         header = json.dumps({
@@ -252,7 +259,7 @@ class _Files:
         """Write events, in the order of time."""
         for event in events:
             hour = event.time_us // HOUR_US
-            if hour != self._hour or self._block.size >= BLOCK_BYTES:
+            if hour != self._hour or self._block.is_ready(event.time_us):
                 self._flush()
                 if hour != self._hour or (self._file and self._file.tell() >= FILE_BYTES):
                     self.close()

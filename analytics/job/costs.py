@@ -12,7 +12,7 @@ _FEW_ROWS = {
 
 COSTS: dict[str, dict[str, Cost]] = {
     DUCKDB: _FEW_ROWS[DUCKDB] | {
-        "reading": Cost(0.1, 3.3),
+        "reading": Cost(0.1, 3.3, 90.0),
         "flows": Cost(0.03, 0.21),
         "queue histories": Cost(0.1, 1.3),
         "queue levels": Cost(0.03, 0.17),
@@ -36,7 +36,7 @@ COSTS: dict[str, dict[str, Cost]] = {
         "report": Cost(0.1, 0.02),
     },
     SPARK: _FEW_ROWS[SPARK] | {
-        "reading": Cost(6.0, 2.0),
+        "reading": Cost(6.0, 2.0, 60.0),
         "flows": Cost(2.8, 0.44),
         "queue histories": Cost(8.0, 1.0),
         "queue levels": Cost(1.5, 0.5),

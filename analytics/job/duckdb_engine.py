@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from leveret.analytics.job.duckdb_dialect import MACROS, SETTINGS, TYPES, translated, with_values
 from leveret.analytics.tables import versions
-from leveret.analytics.tables.columns import PARTITION, TIMESTAMP, Table
+from leveret.analytics.tables.columns import NO_DATE, NO_ROWS, PARTITION, TIMESTAMP, Table
 from leveret.analytics.tables.engine import FinalRows, ReadCounts, Row, Values
 from leveret.analytics.tables.tables import BY_NAME
 from leveret.analytics.tables.versions import MissingTablesError
@@ -131,25 +131,31 @@ class DuckDBEngine:
         columns = ", ".join(
             f"cast(`{one.name}` as {TYPES[one.type]}) as `{one.name}`" for one in table.columns
         )
-        self._execute(
-            f"copy (select {columns}, coalesce({PARTITION}, date '1970-01-01') as {PARTITION}"
+        parquet = f"format parquet, compression {COMPRESSION}"
+        [written] = self._execute(
+            f"copy (select {columns}, coalesce({PARTITION}, date '{NO_DATE}') as {PARTITION}"
             f" from ({translated(query)})) to $directory"
-            f" (format parquet, compression {COMPRESSION}, partition_by ({PARTITION}), overwrite)",
+            f" ({parquet}, partition_by ({PARTITION}), overwrite)",
             {"directory": str(directory)},
-        )
+        ).fetchall()
+        if written == (0,):
+            empty = directory / NO_ROWS
+            empty.mkdir()
+            self._execute(
+                f"copy (select {columns} from ({translated(query)}) limit 0) to $file ({parquet})",
+                {"file": str(empty / "empty.parquet")},
+            )
 
     def open_table(self, where: str, name: str) -> None:
         """Create a view of the files; times are without a zone, as in all queries."""
         directory, columns = Path(where) / name, BY_NAME[name].columns
         if not directory.is_dir():
             raise MissingTablesError(f"no tables in {where}: {directory} does not exist")
-        if files := sorted(directory.glob(f"{PARTITION}=*/*.parquet")):
-            times = [one.name for one in columns if one.type == TIMESTAMP]
-            self._view_of_files(name, files, times)
-        else:
-            types = [(one.name, TYPES[one.type].removesuffix("tz")) for one in columns]
-            nulls = [f"cast(null as {kind}) as `{column}`" for column, kind in types]
-            self.view(name, f"select {', '.join(nulls)}, cast(null as date) as date where false")
+        files = sorted(directory.glob(f"{PARTITION}=*/*.parquet"))
+        if not files:
+            raise MissingTablesError(f"no tables in {where}: {directory} has no files")
+        times = [one.name for one in columns if one.type == TIMESTAMP]
+        self._view_of_files(name, files, times)
 
     def _view_of_files(self, name: str, files: list[Path], times: Sequence[str] = ()) -> None:
         """Create a view. times: columns that are instants in the files."""

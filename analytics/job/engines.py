@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from leveret.analytics.tables.engine import Engine
 from leveret.analytics.traces.local_files import is_local, list_local_files
-from leveret.analytics.traces.log_size import estimated_events
+from leveret.analytics.traces.log_size import estimated_size
 from leveret.analytics.traces.trace_files import TraceWindow
 
 AUTO, DUCKDB, SPARK = "auto", "duckdb", "spark"
@@ -31,11 +31,15 @@ class EngineError(Exception):
 
 
 class Choice(NamedTuple):
-    """An engine. events: how many the logs probably have. files: their number; 0 if unknown."""
+    """An engine. events, blocks: how many the logs probably have.
+
+    files: their number; 0 if unknown.
+    """
 
     engine: str
     events: int = 0
     files: int = 0
+    blocks: int = 0
 
 
 def choose(
@@ -53,14 +57,15 @@ def choose(
     if distant:
         return Choice(_installed(SPARK, needs_spark))
     files = list_local_files(directory, window)
-    events = estimated_events(files)
+    events, blocks = estimated_size(files)
     if asked == AUTO and events > EVENTS_MAX and not needs_spark:
         many = f"a log of about {events:,} events (--engine duckdb can do it, too)"
-        return Choice(_installed(SPARK, many), events, len(files))
-    if needs_spark or asked == SPARK:
-        return Choice(_installed(SPARK, needs_spark or "--engine spark"), events, len(files))
-    return Choice(_installed(DUCKDB, "a log of this size (--engine spark does not)"), events,
-                  len(files))  # fmt: skip
+        engine = _installed(SPARK, many)
+    elif needs_spark or asked == SPARK:
+        engine = _installed(SPARK, needs_spark or "--engine spark")
+    else:
+        engine = _installed(DUCKDB, "a log of this size (--engine spark does not)")
+    return Choice(engine, events, len(files), blocks)
 
 
 def choose_for_tables(asked: str, out: str, wants_spark: str = "") -> Choice:

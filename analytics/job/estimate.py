@@ -1,8 +1,9 @@
 """How long the steps of the job take: a model that was measured, corrected by the running job.
 
 A step takes some seconds for any log (Spark compiles its queries) and some more for each million
-events. The constants were measured on two processors with the logs of generate.py. The job compares
-the time that its steps have taken with the model, and multiplies the rest by the same factor.
+events, and reading also for each block of events. The constants were measured on two processors
+with the logs of generate.py. The job compares the time that its steps have taken with the model,
+and multiplies the rest by the same factor.
 """
 
 from typing import NamedTuple
@@ -12,17 +13,25 @@ TRUST_SECONDS = 2.0
 
 
 class Cost(NamedTuple):
-    """The time of a step. seconds: for any log. per_million: seconds for each million events."""
+    """The time of a step. seconds: for any log. per_million: seconds for each million events.
+
+    per_million_blocks: seconds for each million blocks of events.
+    """
 
     seconds: float
     per_million: float
+    per_million_blocks: float = 0.0
 
 
 class Estimate:
-    """The steps of one run. events: how many are expected; corrected when they are known."""
+    """The steps of one run. events: how many are expected; corrected when they are known.
 
-    def __init__(self, costs: dict[str, Cost], events: int) -> None:
+    blocks: how many blocks these are in.
+    """
+
+    def __init__(self, costs: dict[str, Cost], events: int, blocks: int = 0) -> None:
         self.events = events
+        self._blocks = blocks
         self._costs = costs
         self._done: set[str] = set()
         self._elapsed = 0.0
@@ -45,4 +54,5 @@ class Estimate:
 
     def _seconds(self, step: str) -> float:
         cost = self._costs.get(step, Cost(0.0, 0.0))
-        return cost.seconds + cost.per_million * self.events / 1_000_000
+        of_records = cost.per_million * self.events + cost.per_million_blocks * self._blocks
+        return cost.seconds + of_records / 1_000_000

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from leveret.analytics.job.estimate import Cost, Estimate
 
@@ -16,18 +16,43 @@ Parts = Callable[[], tuple[int, int]]
 """Returns how many parts of the running step are done, and all; 0 of 0 if unknown."""
 
 
+class StepProgress(NamedTuple):
+    """How far the job is. number, steps: of the step, and of all.
+
+    took: seconds, if the step has ended. part: 0 to 1 of a step that runs; None if unknown. events:
+    None until they are known. left: seconds until the last step ends.
+    """
+
+    number: int
+    steps: int
+    name: str
+    took: float | None
+    part: float | None
+    events: int | None
+    left: float
+
+
 class JobProgress:
     """Shows the progress. On a terminal one line is updated; otherwise each step prints a line.
 
-    costs: the steps, and the time of each. events: how many the logs probably have.
+    is_watched: also steps that run are shown, if it is not a terminal.
+
+    costs: the steps, and the time of each. events, blocks: how many the logs probably have.
     """
 
+    is_watched = False
+
     def __init__(
-        self, parts: Parts, costs: dict[str, Cost], events: int = 0, stream: TextIO = sys.stderr
+        self,
+        parts: Parts,
+        costs: dict[str, Cost],
+        events: int = 0,
+        stream: TextIO = sys.stderr,
+        blocks: int = 0,
     ) -> None:
         self._parts = parts
         self._steps = len(costs)
-        self._estimate = Estimate(costs, events)
+        self._estimate = Estimate(costs, events, blocks)
         self._are_events_known = False
         self._stream = stream
         self._number = 0
@@ -48,7 +73,7 @@ class JobProgress:
         self._number += 1
         started, ended = time.monotonic(), threading.Event()
         watch = threading.Thread(target=self._watch, args=(name, started, ended), daemon=True)
-        if self._stream.isatty():
+        if self.is_watched or self._stream.isatty():
             watch.start()
         try:
             yield
@@ -59,30 +84,34 @@ class JobProgress:
         took = time.monotonic() - started
         self._estimate.done(name, took)
         is_last = self._number == self._steps
-        left = "" if is_last else self._left(self._estimate.left())
-        self._show(f"{self._title(name)}: {took:.1f} s{self._shown_events()}{left}", "\n")
+        left = 0.0 if is_last else self._estimate.left()
+        self.show(self._step(name, took, None, left))
 
     def _watch(self, name: str, started: float, ended: threading.Event) -> None:
         while not ended.wait(LOOK_SECONDS):
             done, total = self._parts()
             part = done / total if total else 0.0
-            shown = f", {part:.0%}" if total else ""
             left = self._estimate.left(name, part, time.monotonic() - started)
-            line = f"{self._title(name)}{shown}{self._shown_events()}{self._left(left)}"
-            self._show(line, "\r")
+            self.show(self._step(name, None, part if total else None, left))
 
-    def _title(self, name: str) -> str:
-        return f"[{self._number}/{self._steps}] {name}"
+    def _step(self, name: str, took: float | None, part: float | None, left: float) -> StepProgress:
+        events = self.events if self._are_events_known else None
+        return StepProgress(self._number, self._steps, name, took, part, events, left)
 
-    def _shown_events(self) -> str:
-        return f", {self.events:,} events" if self._are_events_known else ""
-
-    def _left(self, seconds: float) -> str:
-        return f", about {shown_seconds(seconds)} left"
-
-    def _show(self, line: str, end: str) -> None:
-        text = line.ljust(_WIDTH) if self._stream.isatty() else line
-        self._stream.write(text + end)
+    def show(self, step: StepProgress) -> None:
+        """Show how far the job is."""
+        text = f"[{step.number}/{step.steps}] {step.name}"
+        if step.took is not None:
+            text += f": {step.took:.1f} s"
+        elif step.part is not None:
+            text += f", {step.part:.0%}"
+        if step.events is not None:
+            text += f", {step.events:,} events"
+        if step.took is None or step.number != step.steps:
+            text += f", about {shown_seconds(step.left)} left"
+        if self._stream.isatty():
+            text = text.ljust(_WIDTH)
+        self._stream.write(text + ("\r" if step.took is None else "\n"))
         self._stream.flush()
 
 

@@ -12,8 +12,10 @@ STRING, LONG, DOUBLE, BOOLEAN, TIMESTAMP, STRINGS = (
 )
 HOPS = "array<struct<queue:string,reason:string,exchange:string,time_us:bigint,message:bigint>>"
 
-PARTITION = "date"
-"""The column by which every table is partitioned."""
+PARTITION, NO_DATE = "date", "1970-01-01"
+"""The column by which every table is partitioned, and its value in rows without a time."""
+NO_ROWS = f"{PARTITION}={NO_DATE}"
+"""The directory of the file that a table without rows has, so that readers find its columns."""
 
 
 class Column(NamedTuple):

@@ -12,11 +12,18 @@ are made of the others. A reader that needs no lines can have columns made of bl
 import zlib
 from collections.abc import Iterator
 from enum import Enum
+from itertools import chain
 from typing import NamedTuple, Protocol, cast
 
 from isal import isal_zlib
 
-from leveret.analytics.traces.block_members import BlockMembers, Columns, IsWanted, Skipped
+from leveret.analytics.traces.block_members import (
+    BlockMembers,
+    Columns,
+    Found,
+    IsWanted,
+    Skipped,
+)
 from leveret.analytics.traces.trace_files import TraceFile
 from leveret.broker.tracing.block_lines import BlockError, NewerBlockError
 
@@ -166,19 +173,20 @@ def _unpacked(
             yield data
             data = source.read(BLOCK_BYTES_MAX)
         return
+    found: Iterator[Found | _Damage]
     for piece in _inflated(_MemberData(source, data), data, ending):
         if isinstance(piece, _Damage):
-            members.forget()
-            yield piece
+            found = chain(members.damaged(), [piece])
         elif isinstance(piece, bytes):
-            yield members.take(piece)
+            found = members.take(piece)
         else:
-            try:
-                yield from members.end()
-            except BlockError as error:
-                yield _Damage(str(error))
-                if isinstance(error, NewerBlockError):
-                    return
+            found = members.end()
+        for made in found:
+            yield _Damage(str(made)) if isinstance(made, BlockError) else made
+            if isinstance(made, NewerBlockError):
+                return
+    for made in members.rest():
+        yield _Damage(str(made)) if isinstance(made, BlockError) else made
 
 
 class _MemberData:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from isal import isal_zlib
 
 from leveret.analytics.traces.block_columns import columns_of
-from leveret.analytics.traces.block_members import BlockMembers
+from leveret.analytics.traces.block_members import GATHERED_BYTES, BlockMembers
 from leveret.analytics.traces.log_blocks import (
     BLOCK_BYTES_MAX,
     DAMAGED,
@@ -81,7 +81,7 @@ class AddedRecords:
             yield from read_log(LogPart(added.file.path, 0, added.ends, added.ends), self._window)
             return
         with _opened(added) as file:
-            members = BlockMembers(None, added.begins == 0, columns_of)
+            members = BlockMembers(None, added.begins == 0, columns_of, GATHERED_BYTES)
             source = PartSource(file, added.begins, added.ends)
             is_end = added.ends >= added.file.size and not added.file.is_open
             ending = EndOfData.FILE if is_end else EndOfData.MEMBER

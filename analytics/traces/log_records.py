@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leveret.analytics.traces.block_columns import columns_of
-from leveret.analytics.traces.block_members import BlockMembers
+from leveret.analytics.traces.block_members import GATHERED_BYTES, BlockMembers
 from leveret.analytics.traces.clock import RecordClock
 from leveret.analytics.traces.log_blocks import (
     MEMBER,
@@ -170,7 +170,7 @@ def _members(window: TraceWindow, has_header: bool = True) -> BlockMembers:
     def is_wanted(block: RecordBlock) -> bool:
         return window.overlaps(block.from_us, block.to_us)
 
-    return BlockMembers(is_wanted, has_header, columns_of)
+    return BlockMembers(is_wanted, has_header, columns_of, GATHERED_BYTES)
 
 
 def _parsed(

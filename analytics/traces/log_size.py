@@ -1,7 +1,8 @@
-"""Estimates how many events trace logs have, from the beginnings of a few of them."""
+"""Estimates how many events trace logs have, and blocks of them, from the beginnings of a few."""
 
 import io
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from leveret.analytics.traces.block_members import BlockMembers
 from leveret.analytics.traces.log_blocks import EndOfData, blocks_of
@@ -16,10 +17,17 @@ SAMPLE_BYTES = 256 * 1024
 """Bytes of these that are parsed if they have lines: about 10,000 events, in 50 ms."""
 
 
-def estimated_events(files: Sequence[TraceFile]) -> int:
-    """Return the probable number of records of local files. Exact for a few small files."""
+class LogSize(NamedTuple):
+    """Numbers of records, and of blocks of records."""
+
+    events: int
+    blocks: int
+
+
+def estimated_size(files: Sequence[TraceFile]) -> LogSize:
+    """Return the probable size of local files. Exact for a few small files."""
     sampled = files[:: -(-len(files) // SAMPLES_MAX)] if files else ()
-    events = sampled_bytes = 0
+    events = blocks = sampled_bytes = 0
     for file in sampled:
         try:
             with open(file.path, "rb") as source:
@@ -27,19 +35,22 @@ def estimated_events(files: Sequence[TraceFile]) -> int:
         except OSError:
             # The job lists the file as one that cannot be read.
             continue
-        count = _records_of_blocks(beginning, file.path)
-        if not count:
+        counts = _records_of_blocks(beginning, file.path)
+        if not sum(counts):
             beginning = beginning[:SAMPLE_BYTES]
             batches = read_stream(io.BytesIO(beginning), file.path, EVERYTHING)
-            count = sum(batch["wrong"].null_count for batch in batches)
-        events += count
+            counts = [batch["wrong"].null_count for batch in batches]
+        else:
+            blocks += len(counts)
+        events += sum(counts)
         sampled_bytes += len(beginning)
     total = sum(file.size for file in files)
-    return round(events * total / sampled_bytes) if sampled_bytes else 0
+    share = total / sampled_bytes if sampled_bytes else 0
+    return LogSize(round(events * share), round(blocks * share))
 
 
-def _records_of_blocks(beginning: bytes, path: str) -> int:
-    """Return how many records the blocks at the beginning of a file have; 0 if it has lines."""
+def _records_of_blocks(beginning: bytes, path: str) -> list[int]:
+    """Return how many records each block at the beginning of a file has; none if it has lines."""
     counts: list[int] = []
 
     def count(block: RecordBlock) -> bool:
@@ -48,4 +59,4 @@ def _records_of_blocks(beginning: bytes, path: str) -> int:
 
     for _ in blocks_of(io.BytesIO(beginning), path, [], EndOfData.WRITTEN, BlockMembers(count)):
         continue
-    return sum(counts)
+    return counts

@@ -79,10 +79,15 @@ def rows_of(made):
     return pa.Table.from_batches(batches, ARROW_COLUMNS).to_pylist()
 
 
+def rows_or_fault(made):
+    """The rows, or what is wrong with a block."""
+    return [str(made)] if isinstance(made, BlockError) else rows_of(made)
+
+
 @given(happened, st.booleans())
 def test_columns_are_what_lines_say(several, has_bodies):
     block = RecordBlock(block_of(several, has_bodies=has_bodies))
-    assert rows_of(columns_of(block)) == rows_of(block.lines())
+    assert rows_of(*columns_of([block])) == rows_of(block.lines())
 
 
 @given(happened, st.data())
@@ -95,20 +100,47 @@ def test_columns_of_an_unusual_block_equal_its_lines(several, data):
     except BlockError:
         # The values of headers are not looked at, so columns may have what lines cannot show.
         return
-    assert rows_of(columns_of(block)) == lines
+    assert rows_of(*columns_of([block])) == lines
+
+
+@given(st.lists(happened, min_size=2, max_size=5), st.data())
+def test_columns_of_several_blocks_are_the_records_of_each(several, data):
+    """Also if one of the blocks is unusual, or cannot be read."""
+    blocks = [block_of(one) for one in several]
+    place = data.draw(st.integers(0, len(blocks) - 1))
+    whole = blocks[place]
+    at = data.draw(st.integers(whole.index(b"}") + 1, len(whole)))
+    blocks[place] = whole[:at] + data.draw(st.binary(max_size=2)) + whole[at + 1 :]
+    made = columns_of([RecordBlock(block) for block in blocks])
+    each = [one for block in blocks for one in columns_of([RecordBlock(block)])]
+    assert [row for one in made for row in rows_or_fault(one)] == [
+        row for one in each for row in rows_or_fault(one)
+    ]
+
+
+def test_usual_blocks_are_made_into_columns_together():
+    """A text that several blocks have is one text, and each block has numbers of its own."""
+    blocks = [
+        RecordBlock(block_of([("publish", message(number, message_id=f"{number}"), name)]))
+        for number, name in ((1, "orders"), (2, "letters"), (3, "orders"))
+    ]
+    [made] = columns_of(blocks)
+    assert made["message"].to_pylist() == [1, 2, 3]
+    assert made["queues"].to_pylist() == [["orders"], ["letters"], ["orders"]]
+    assert made["message_id"].to_pylist() == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("usual", [EVENTS, ("publish", "deliver", "ack"), ("expire",)])
 def test_usual_blocks_are_made_into_columns(usual):
     """Also blocks without lines of other records, which are most of those that a node writes."""
     block = RecordBlock(block_of([(event, message(7), "orders") for event in usual]))
-    assert isinstance(columns_of(block), pa.Table)
+    assert isinstance(*columns_of([block]), pa.Table)
 
 
 def test_usual_records_are_made_into_columns():
     one = message(7, message_id="id", correlation_id="c", headers={"n": ("I", 1)})
     block = RecordBlock(block_of([(event, one, "orders") for event in EVENTS]))
-    made = columns_of(block)
+    [made] = columns_of([block])
     assert isinstance(made, pa.Table)
     assert made["event"].to_pylist()[:4] == ["publish", "deliver", "deliver", "ack"]
     assert made["message_id"].to_pylist() == ["id"] + [None] * (len(EVENTS) - 1)
@@ -118,5 +150,5 @@ def test_usual_records_are_made_into_columns():
 @pytest.mark.parametrize("id_of_message", ["not text \udcff", "\udcff" * 255])
 def test_an_id_that_is_not_text_is_shown_as_lines_show_it(id_of_message):
     block = RecordBlock(block_of([("publish", message(7, message_id=id_of_message), "orders")]))
-    [row] = rows_of(columns_of(block))
+    [row] = rows_of(*columns_of([block]))
     assert row["message_id"].startswith("Not UTF-8, base64 is: ")

@@ -147,19 +147,19 @@ def test_a_missing_pyarrow_is_named_with_what_to_install():
 
 def test_events_of_small_files_are_counted(trace):
     write_log(trace, [event("publish", START_US, message=1)], name="2")
-    assert log_size.estimated_events(list_local_files(str(trace), EVERYTHING)) == MESSAGES + 3
+    assert log_size.estimated_size(list_local_files(str(trace), EVERYTHING)) == (MESSAGES + 3, 0)
 
 
 def test_events_of_a_large_file_are_estimated_by_its_beginning(trace, monkeypatch):
     monkeypatch.setattr(log_size, "SAMPLE_BYTES", 4096)
     path = trace / "large.jsonl"
     path.write_text(lines([header(), *[event("publish", START_US, message=1)] * 5_000]))
-    estimated = log_size.estimated_events(list_local_files(str(path), EVERYTHING))
+    estimated = log_size.estimated_size(list_local_files(str(path), EVERYTHING)).events
     assert estimated == pytest.approx(5_001, rel=0.1)
 
 
 def test_no_files_and_no_logs_have_no_events(tmp_path):
-    assert log_size.estimated_events([]) == 0
+    assert log_size.estimated_size([]) == (0, 0)
     (tmp_path / "empty").touch()
     (tmp_path / "noise").write_bytes(b"noise")
-    assert log_size.estimated_events(list_local_files(str(tmp_path), EVERYTHING)) == 0
+    assert log_size.estimated_size(list_local_files(str(tmp_path), EVERYTHING)) == (0, 0)

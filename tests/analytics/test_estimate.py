@@ -32,6 +32,12 @@ def test_the_number_of_events_can_be_corrected(estimate):
     assert estimate.left() == 1 + 3
 
 
+def test_blocks_take_time_beside_their_events():
+    """A quiet vhost has a block for each 30 events."""
+    estimate = Estimate({"read": Cost(1.0, 2.0, 30.0)}, 3_000_000, 100_000)
+    assert estimate.left() == 1 + 3 * 2 + 3
+
+
 def test_a_machine_as_quick_as_that_of_the_model(estimate):
     estimate.done("read", READ)
     assert estimate.left() == pytest.approx(SUM)

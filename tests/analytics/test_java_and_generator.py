@@ -12,8 +12,10 @@ from leveret.analytics.generate import Load, generate
 from leveret.analytics.job import java
 from leveret.analytics.job.java import JavaMissingError, find_java
 from leveret.analytics.job.session import heap_mb
+from leveret.analytics.traces.local_files import list_local_files
 from leveret.analytics.traces.log_blocks import read_blocks
-from leveret.analytics.traces.trace_files import described, read_moment
+from leveret.analytics.traces.log_size import estimated_size
+from leveret.analytics.traces.trace_files import EVERYTHING, described, read_moment
 from leveret.broker.tracing import record
 
 
@@ -56,6 +58,14 @@ def test_generated_logs_have_the_described_content(tmp_path):
     assert found["requeue"] == facts["redelivered"]
     assert found["ack"] == facts["acknowledged"] + facts["redelivered"]
     assert generate(tmp_path / "two", Load(3_000, queues=3)) == facts
+
+
+def test_generated_logs_of_a_quiet_vhost_have_small_blocks(tmp_path):
+    """Two blocks a second, as the broker writes them."""
+    facts = generate(tmp_path, Load(3_000, rate=20.0))
+    events, blocks = estimated_size(list_local_files(str(tmp_path), EVERYTHING))
+    assert events == facts["events"]
+    assert 20 < events / blocks < 40
 
 
 @pytest.mark.parametrize(("memory_gb", "heap_gb"), [(4, 2), (8, 4), (64, 4)])

@@ -11,7 +11,7 @@ from leveret.analytics.traces.block_members import BlockMembers
 from leveret.analytics.traces.log_blocks import MEMBER, EndOfData, blocks_of, read_blocks
 from leveret.analytics.traces.log_parts import parts_of
 from leveret.analytics.traces.log_records import read_log
-from leveret.analytics.traces.log_size import estimated_events
+from leveret.analytics.traces.log_size import LogSize, estimated_size
 from leveret.analytics.traces.trace_files import EVERYTHING, TraceWindow, described
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.broker.tracing import block_format
@@ -156,7 +156,7 @@ def test_parts_of_a_file_have_all_its_records(tmp_path, blocks):
     assert whole.count("header") == 1
     for part_bytes in (1, 50, 400):
         assert rows_of(parts_of([file], part_bytes)) == whole
-    assert estimated_events([file]) == len(whole) - 1
+    assert estimated_size([file]) == LogSize(len(whole) - 1, BLOCKS)
 
 
 def rows_of(parts):
