@@ -2,25 +2,18 @@
 
 They are those of the last tag before HEAD, or, as long as there is no tag, those of a commit. Git
 has them, so nothing is installed: an earlier version runs with the packages of this one, in pure
-Python.
+Python (`start_program` with `sources`).
 
 A shallow clone has neither tags nor the commit, and a source distribution has no history. There, a
 test goes from this version to itself.
 """
 
 import subprocess
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 WITHOUT_TAGS = "e543243b"
 """The first version whose clusters have streams that keep what a leader has confirmed."""
-MAIN = """
-import sys
-sys.path.insert(0, sys.argv.pop(1))
-from leveret.mgmt.cli.entry import main
-main()
-"""
 PACKAGES = ("leveret", "broker", "cluster", "mgmt", "storage", "analytics")
 
 
@@ -38,11 +31,6 @@ def earlier_sources(version: str, directory: Path) -> Path | None:
     directory.mkdir()
     subprocess.run(["tar", "-x", "-C", directory], input=archive.stdout, check=True)
     return directory
-
-
-def program_of(sources: Path) -> list[str]:
-    """The command line that runs `leveret` from sources, without its arguments."""
-    return [sys.executable, "-c", MAIN, str(sources)]
 
 
 def _git(*words: str) -> subprocess.CompletedProcess[bytes]:

@@ -118,12 +118,14 @@ def start_program(
     errors: Any = None,
     environment: dict[str, str] | None = None,
     network: str = "",
+    sources: Path = ROOT,
 ) -> ForkedProgram | subprocess.Popen[bytes]:
     """Start a program. output, errors: open files; errors go to the output if there is no other.
 
     environment: by default this process's; with other variables of Python the program is not forked
     but started by its command, since they say what is imported. network: the file of a network
-    namespace.
+    namespace. sources: of an earlier version, which has only the program "leveret"
+    (tests/earlier_version.py).
     """
     command = [str(word) for word in words]
     variables = dict(os.environ if environment is None else environment)
@@ -139,7 +141,7 @@ def start_program(
     if network:
         files.append(os.open(network, os.O_RDONLY))
     try:
-        socket.send_fds(_requests(), [json.dumps(start).encode()], files)
+        socket.send_fds(_requests(sources), [json.dumps(start).encode()], files)
     finally:
         theirs.close()
         if network:
@@ -170,18 +172,24 @@ def run_program(
         return subprocess.CompletedProcess(running.args, code, *printed)
 
 
-def _requests() -> socket.socket:
-    """The socket on which the process that forks gets what to start."""
+def _requests(sources: Path) -> socket.socket:
+    """The socket on which the process that forks programs of these sources gets what to start."""
     with STARTING:
-        return _forking_process()[1]
+        return _forking_process(sources)[1]
 
 
 @functools.cache
-def _forking_process() -> tuple[subprocess.Popen[bytes], socket.socket]:
+def _forking_process(sources: Path) -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    variables = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    programs = list(PROGRAMS)
+    if sources != ROOT:
+        # Python looks into the directory first: only `tests` are from here.
+        variables["PYTHONPATH"] = str(ROOT)
+        programs = ["leveret"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.forked_programs", str(theirs.fileno())], cwd=ROOT,
-        pass_fds=[theirs.fileno()], env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        [sys.executable, "-m", "tests.forked_programs", str(theirs.fileno()), *programs],
+        cwd=sources, pass_fds=[theirs.fileno()], env=variables,
     )  # fmt: skip
     theirs.close()
     return process, ours
@@ -265,11 +273,13 @@ def end(code: Any) -> NoReturn:
 
 
 def main() -> None:
-    """Import all programs, then fork one for each message of the socket, a number of a file."""
-    for module in (module for modules in PROGRAMS.values() for module in modules):
+    """Import programs, then fork one for each message of the socket, a number of a file."""
+    programs = sys.argv[2:]
+    for module in (module for program in programs for module in PROGRAMS[program]):
         importlib.import_module(module)
-    # Each command would import its own.
-    all_commands()
+    if "leveretctl" in programs:
+        # Each command would import its own.
+        all_commands()
     assert threading.active_count() == 1, "a thread would not be in forked processes"
     gc.collect()
     gc.freeze()

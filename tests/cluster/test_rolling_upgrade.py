@@ -5,7 +5,6 @@ The nodes run an earlier version (tests/earlier_version.py) until they are upgra
 
 import asyncio
 import contextlib
-import subprocess
 import threading
 
 import aio_pika
@@ -13,9 +12,10 @@ import pytest
 from pika import exceptions
 
 from tests.cluster.clients import PERSISTENT, bodies
-from tests.cluster.clustered_nodes import ENVIRONMENT, ClusteredNode, declare, form, queues
+from tests.cluster.clustered_nodes import ClusteredNode, declare, form, queues
 from tests.cluster.mirrored import HA_ALL
-from tests.earlier_version import ROOT, earlier_sources, earlier_version, program_of
+from tests.earlier_version import earlier_sources, earlier_version
+from tests.forked_programs import ROOT, start_program
 from tests.patience import PATIENCE_SECONDS
 
 QUEUES = ("on-a", "on-b", "on-c")
@@ -156,12 +156,9 @@ class UpgradedNode(ClusteredNode):
         assert [line for line in errors if "CONNECTION_FORCED" not in line] == []
 
     def _start_program(self, *arguments):
-        if self.is_upgraded:
-            return super()._start_program(*arguments)
-        return subprocess.Popen(
-            [*program_of(self.sources), *map(str, arguments)],
-            stdout=self._log, stderr=self._log, cwd=self.sources,
-            env={**ENVIRONMENT, "LEVERET_PURE": "1"},
+        return start_program(
+            self.program, *arguments, output=self._log, environment=self._environment,
+            sources=ROOT if self.is_upgraded else self.sources,
         )  # fmt: skip
 
 

@@ -8,8 +8,8 @@ log.
 
 import base64
 import json
+import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,7 +20,8 @@ from pathlib import Path
 import paho.mqtt.client as paho
 import pika
 
-from tests.earlier_version import earlier_sources, earlier_version, program_of
+from tests.earlier_version import earlier_sources, earlier_version
+from tests.forked_programs import start_program
 from tests.patience import PATIENCE_SECONDS, POLL_SECONDS
 from tests.ports import free_ports
 
@@ -51,19 +52,18 @@ class EarlierNode:
 
     def __init__(self, sources, data_dir):
         self.port, self.mqtt_port, self.management_port = free_ports(3)
-        self._process = subprocess.Popen(
-            [
-                *program_of(sources), "serve", "--node", NODE, "--data-dir", str(data_dir),
-                "--bind", "127.0.0.1", "--port", str(self.port), "--cluster-port", "0",
-                "--management-port", str(self.management_port), "--prometheus-port", "0",
-            ],
-            env={"LEVERET_PURE": "1", "LEVERET_MQTT_LISTENERS_TCP": f"127.0.0.1:{self.mqtt_port}"},
-            cwd=sources, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        for line in self._process.stdout:
-            if b" ready in" in line:
-                return
-        raise AssertionError("the node of the earlier version has ended")
+        variables = {"LEVERET_MQTT_LISTENERS_TCP": f"127.0.0.1:{self.mqtt_port}"}
+        log = sources.with_suffix(".log")
+        with log.open("wb") as output:
+            self._process = start_program(
+                "leveret", "serve", "--node", NODE, "--data-dir", data_dir, "--bind", "127.0.0.1",
+                "--port", self.port, "--cluster-port", 0, "--prometheus-port", 0,
+                "--management-port", self.management_port,
+                output=output, environment={**os.environ, **variables}, sources=sources,
+            )  # fmt: skip
+        while b" ready in" not in log.read_bytes():
+            assert self._process.poll() is None, log.read_text()
+            time.sleep(POLL_SECONDS)
 
     def end(self, number):
         self._process.send_signal(number)
