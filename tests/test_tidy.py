@@ -17,7 +17,10 @@ PAGES = sorted((ROOT / "docs").glob("**/*.md"))
 DESIGN_PAGES = [page for page in PAGES if page.parent.name == "design"]
 PRINTING = ("mgmt", "analytics")
 LINE_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX = 100, 600, 70
-REVIEWED: dict[str, str] = {}
+REVIEWED = {
+    "broker/queues/classic/classic_queue.py": "Its parts are objects of their own. What is left is "
+    "the order in which they are called, by methods that compiled code calls directly.",
+}
 """Files that may be longer than FILE_LINES_MAX, and why each of them is one thing."""
 
 # Written so that this file does not contain what it forbids.

@@ -210,6 +210,14 @@ class Config:
         "it if the machine of that connection acknowledges nothing for a second. Otherwise it gets "
         "405, as from RabbitMQ, until the heartbeats of the old connection time out.",
     )
+    expires_on_time: bool = setting(
+        "queue_expire_on_time",
+        BOOLEAN,
+        False,
+        "Whether messages whose time to live is over leave their queue at once, wherever they are "
+        "in it, if the queue and its policies do not say. Otherwise they leave it when they reach "
+        "its head, as in RabbitMQ.",
+    )
     channel_operation_timeout_ms: int = setting(
         "channel_operation_timeout",
         MILLISECONDS,

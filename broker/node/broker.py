@@ -421,6 +421,7 @@ class Broker:
         )  # fmt: skip
         vhost.expiry_listener = partial(retain_delayed, services, self._topics, name)
         vhost.header_after_delay = header_after_delay
+        vhost.expires_on_time = self.config.expires_on_time
         return vhost
 
     def new_storage_id(self) -> int:

@@ -87,6 +87,10 @@ def _integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _boolean(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
 def _at_least(minimum: int, maximum: int | None = None) -> Check:
     def check(value: Any) -> bool:
         return _integer(value) and value >= minimum and (maximum is None or value <= maximum)
@@ -116,6 +120,7 @@ KEYS: dict[str, tuple[Check, str]] = {
     ),
     "message-ttl": (_at_least(0), "valid message TTL"),
     "expires": (_at_least(1), "valid queue expiry"),
+    "expire-on-time": (_boolean, "valid choice whether messages expire on time"),
     "max-length": (_at_least(0), "valid maximum length"),
     "max-length-bytes": (_at_least(0), "valid maximum length in bytes"),
     "max-in-memory-length": (_at_least(0), "valid maximum memory in bytes"),

@@ -222,6 +222,11 @@ def effective_options(
         deduplicates=definition.get(DEDUPLICATION, declared.deduplicates),
         cache_size=definition.get(CACHE_SIZE, declared.cache_size),
         cache_ttl_ms=definition.get(CACHE_TTL, declared.cache_ttl_ms),
+        expires_on_time=(
+            definition.get("expire-on-time")
+            if declared.expires_on_time is None
+            else declared.expires_on_time
+        ),
     )
 
 

@@ -14,8 +14,8 @@ from leveret.broker.queues.contract.queue_kind import (
 _POLICIES_OF_OTHERS = (
     "dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy", "delayed-retry-max",
     "delayed-retry-min", "delayed-retry-multiplier", "delayed-retry-type", "delivery-limit",
-    "expires", "max-in-memory-bytes", "max-in-memory-length", "max-length", "max-priority",
-    "message-ttl", "overflow", "queue-mode", *DEDUPLICATION_ARGUMENTS,
+    "expire-on-time", "expires", "max-in-memory-bytes", "max-in-memory-length", "max-length",
+    "max-priority", "message-ttl", "overflow", "queue-mode", *DEDUPLICATION_ARGUMENTS,
 )  # fmt: skip
 
 STREAM_QUEUE = QueueKind(

@@ -36,7 +36,7 @@ from leveret.broker.amqp.properties import (
 from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
 from leveret.broker.events.taps import Taps
 from leveret.broker.queues.contract.publication import Publication
-from leveret.broker.queues.contract.queue_client import QueueClient
+from leveret.broker.queues.contract.queue_client import QueueClient, TimedQueue
 from leveret.broker.queues.dead_letters.header import decoding_work, without_deaths
 from leveret.broker.queues.deduplication.identifiers import check_identifier
 from leveret.broker.runtime.names import EXCHANGE, resource
@@ -131,7 +131,14 @@ def _deliver_run(
 def _deliver_expiring(
     vhost: VirtualHost, queues: list[QueueClient], publication: Publication
 ) -> Answer[None] | None:
-    """Hand expiring messages to queues: consecutive ones with the same time to live together."""
+    """Hand expiring messages to queues: consecutive ones with the same time to live together, or
+    all to a single queue that takes them so.
+    """
+    if len(queues) == 1 and len(publication.messages) > 1:
+        queue = queues[0]
+        if isinstance(queue, TimedQueue):
+            queue.publish_each(publication, publication.times_to_live())
+            return None
     rest: Answer[None] | None = None
     for part in publication.by_time_to_live():
         vhost.turns.work_left -= RUN_WORK

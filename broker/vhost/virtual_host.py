@@ -83,7 +83,7 @@ class VirtualHost:
     """One vhost of a running broker.
 
     refuses_unroutable: clients that publish without `mandatory`, to exchanges without an alternate
-    exchange, are refused.
+    exchange, are refused. expires_on_time: see `QueueOwner`.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class VirtualHost:
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, QueueClient] = {}
         self.unroutable = UnroutableMessages(clock)
-        self.refuses_unroutable = False
+        self.refuses_unroutable = self.expires_on_time = False
         self.is_deleted = False
         self.description = self.tags = ""
         self.is_traced = False

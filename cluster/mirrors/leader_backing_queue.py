@@ -132,6 +132,10 @@ class LeaderBackingQueue(BackingQueue):
         """Keep messages on disk or in memory: each member does as its own policy says."""
         self.inner.set_lazy(is_lazy)
 
+    def set_loose(self, is_loose: bool) -> None:
+        """Keep entries in smaller blocks, from which they are removed faster."""
+        self.inner.set_loose(is_loose)
+
     # Decisions
 
     @property
@@ -247,6 +251,10 @@ class LeaderBackingQueue(BackingQueue):
         """The first ready entry of each priority that has any, the highest first."""
         return self.inner.heads()
 
+    def firsts(self) -> list[int]:
+        """The position of the first ready entry of each priority."""
+        return self.inner.firsts()
+
     def fetchable(self, count: int) -> int:
         """The number of the next `count` entries that one read from disk at most can fetch."""
         return self.inner.fetchable(count)
@@ -274,6 +282,12 @@ class LeaderBackingQueue(BackingQueue):
     def take(self, entries: Sequence[Entry]) -> list[Entry]:
         """Take entries out of the middle of the queue."""
         taken = self.inner.take(entries)
+        self._note(TAKEN, taken, True)
+        return taken
+
+    def take_at(self, positions: Sequence[int]) -> list[Entry]:
+        """Take the entries at these positions."""
+        taken = self.inner.take_at(positions)
         self._note(TAKEN, taken, True)
         return taken
 

@@ -36,6 +36,7 @@ QUEUE_COLUMNS = (
     "messages_ready_high", "messages_ready_normal", "messages_ready_returned",
     "messages_by_priority", "messages_active_priorities", "messages_delayed", "next_delayed_at",
     "last_delayed_at", "delayed_retry", "messages_duplicate", "message_deduplication_cache_info",
+    "messages_expired_on_time",
 )  # fmt: skip
 EXCHANGE_COLUMNS = (
     "name", "type", "durable", "auto_delete", "internal", "arguments", "policy"

@@ -175,6 +175,9 @@ QUEUE = (
     *_gauges(
         queue_deduplication_identifiers="Identifiers that queues know to recognise duplicates"
     ),
+    *_counters(
+        queue_expired_on_time_total="Messages that expired at their times, wherever they were"
+    ),
 )
 PUBLISHED = _counters(queue_messages_published_total="Total number of messages published to queues")
 

@@ -128,6 +128,7 @@ def _state(status: QueueStatus) -> tuple[float, ...]:
         0, storage.disk_reads, storage.disk_writes, 0,
         0 if status.stream is None else status.stream.segments,
         counts.duplicates, 0 if status.deduplication is None else status.deduplication.entries,
+        counts.expired_on_time,
     )  # fmt: skip
 
 

@@ -83,6 +83,8 @@ class QueueViews:
             view = _of_stream(view, status.stream)
         if status.deduplication is not None:
             view |= deduplication_fields(status.deduplication, status.counts.duplicates)
+        if status.expires_on_time:
+            view["messages_expired_on_time"] = status.counts.expired_on_time
         if status.owner is not None:
             view["owner_pid_details"] = connection_details(status.owner)
         idle_since_s = self._sampler.idle_since_s(series, status.declared_at_s)

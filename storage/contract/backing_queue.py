@@ -24,7 +24,8 @@ BQ5  Each call updates the counts before it returns. Later writes and reads do n
     except when the checksum of a message on disk is wrong, or its file is gone, and it is lost.
 BQ6  A cursor changes nothing, and reads no more from disk than requested.
 BQ7  A call that raises `Unreadable` takes nothing. Only calls that may read raise it: `peek`,
-    `fetchable`, `unexpired`, `fetch`, `drop` and `Cursor.read`. Each may raise `BeingRead`.
+    `fetchable`, `unexpired`, `fetch`, `drop`, `take_at` and `Cursor.read`. Each may raise
+    `BeingRead`.
 
 **Not promised.** A message that was published without an error is not safe yet: see `when_safe`.
 When a message moves between memory and disk is undefined. There is no locking: all calls
@@ -184,6 +185,10 @@ class BackingQueue:
     def set_lazy(self, is_lazy: bool) -> None:
         """Set whether messages are kept on disk rather than in memory from now on."""
 
+    @abstractmethod
+    def set_loose(self, is_loose: bool) -> None:
+        """Set whether entries are often taken from the middle, with `take_at`, from now on."""
+
     # Publishing
 
     @abstractmethod
@@ -192,6 +197,16 @@ class BackingQueue:
 
         expires_at_ms: on the broker's clock, 0 if they do not expire.
         """
+
+    def publish_each(self, run: MessageRun, expire_at_ms: list[int]) -> bool:
+        """Append messages that expire at different times, in order. Returns as `publish` does."""
+        is_later = False
+        number, messages = run.number, run.messages
+        for place in range(len(messages)):
+            message = messages[place]
+            part = MessageRun([message], len(message.body), run.sender, number + place)
+            is_later |= self.publish(part, expire_at_ms[place])
+        return is_later
 
     @abstractmethod
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
@@ -212,6 +227,13 @@ class BackingQueue:
 
         A queue without priorities has one priority, 0.
         """
+
+    def firsts(self) -> list[int]:
+        """The position of the first ready entry of each priority, in the sense of `position_of`.
+
+        Reads nothing.
+        """
+        return [head.position for head in self.heads()]
 
     @abstractmethod
     def fetchable(self, count: int) -> int:
@@ -249,6 +271,14 @@ class BackingQueue:
         Entries that are no longer ready are skipped. The returned entries are unacked until
         settled. Nothing is read. Unlike a fetch it takes time in proportion to the entries in
         memory, and is for management.
+        """
+
+    @abstractmethod
+    def take_at(self, positions: Sequence[int]) -> list[Entry]:
+        """Take the entries at these positions, in the sense of `position_of`, which are in order.
+
+        Positions of entries that are not ready are skipped. The returned entries, in order, are
+        unacked until settled. Messages that are on disk only are read; damaged ones are skipped.
         """
 
     # Settling

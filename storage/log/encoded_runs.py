@@ -23,14 +23,24 @@ class RecordedQueue(Protocol):
 
 
 class PendingRun:
-    """Messages that wait to be encoded, and their queues, each with the first position."""
+    """Messages that wait to be encoded, and their queues, each with the first position.
 
-    __slots__ = ("body_bytes", "expires_wall_ms", "messages", "targets")
+    times: when each expires; None if all expire at `expires_wall_ms`.
+    """
 
-    def __init__(self, messages: list[Message], body_bytes: int, expires_wall_ms: int) -> None:
+    __slots__ = ("body_bytes", "expires_wall_ms", "messages", "targets", "times")
+
+    def __init__(
+        self,
+        messages: list[Message],
+        body_bytes: int,
+        expires_wall_ms: int,
+        times: list[int] | None,
+    ) -> None:
         self.messages = messages
         self.body_bytes = body_bytes
         self.expires_wall_ms = expires_wall_ms
+        self.times = times
         self.targets: list[tuple[RecordedQueue, int]] = []
 
 
@@ -64,7 +74,9 @@ class EncodedRuns:
         while start < count:
             end = _equal_to(messages, start)
             at = [(key, first + start) for key, first in targets] if start else targets
-            self._encode(messages[start:end], at, run.expires_wall_ms, is_large)
+            # Messages with the same properties expire at the same time.
+            expires_wall_ms = run.expires_wall_ms if run.times is None else run.times[start]
+            self._encode(messages[start:end], at, expires_wall_ms, is_large)
             start = end
         self.messages += count
 

@@ -129,3 +129,16 @@ def entries_from(messages: list[Message], position: int, expires_at_ms: int) -> 
         Entry(message, place, False, expires_at_ms)
         for message, place in zip(messages, range(position, end))  # noqa: B905 - as many
     ]
+
+
+def expiring_entries_from(
+    messages: list[Message], position: int, expire_at_ms: list[int]
+) -> list[Entry]:
+    """The same, for messages of which each expires at its own time."""
+    end = position + len(messages)
+    return [
+        Entry(message, place, False, expires_at_ms)
+        for message, place, expires_at_ms in zip(  # noqa: B905 - as many
+            messages, range(position, end), expire_at_ms
+        )
+    ]

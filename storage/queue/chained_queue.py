@@ -19,6 +19,7 @@ Invariants:
 CQ1  Positions below the boundary are in the head, all other positions in the tail.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -104,20 +105,32 @@ class ChainedQueue(BackingQueue):
         self._head.set_lazy(is_lazy)
         self._tail.set_lazy(is_lazy)
 
+    def set_loose(self, is_loose: bool) -> None:
+        """Set both parts."""
+        self._head.set_loose(is_loose)
+        self._tail.set_loose(is_loose)
+
     # Publishing
 
     def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
         """Append to the tail, or to the head after a `go_on_at` below the boundary."""
-        messages = run.messages
+        return self._part_for(run.messages).publish(run, expires_at_ms)
+
+    def publish_each(self, run: MessageRun, expire_at_ms: list[int]) -> bool:
+        """The same, for messages that expire at different times."""
+        return self._part_for(run.messages).publish_each(run, expire_at_ms)
+
+    def _part_for(self, messages: list[Message]) -> BackingQueue:
+        """The part that these messages are about to be appended to."""
         if self._fills_head:
             self._fills_head = False
             end = self._head.next_position_of(messages[0]) + len(messages)
             assert end <= self._boundary, "CQ1"
-            return self._head.publish(run, expires_at_ms)
+            return self._head
         tail = self._tail
         if tail.next_position_of(messages[0]) < self._boundary:
             tail.go_on_at(self._boundary)
-        return tail.publish(run, expires_at_ms)
+        return tail
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
         """Ask the tail, since both use the same store."""
@@ -177,6 +190,18 @@ class ChainedQueue(BackingQueue):
         of_head, of_tail = self._by_part(entries)
         taken = self._head.take(of_head) if of_head else []
         return taken + self._tail.take(of_tail) if of_tail else taken
+
+    def take_at(self, positions: Sequence[int]) -> list[Entry]:
+        """Take the entries at these positions in both parts."""
+        place = bisect_left(positions, self._boundary)
+        taken = self._head.take_at(positions[:place]) if place else []
+        if place == len(positions):
+            return taken
+        try:
+            return taken + self._tail.take_at(positions[place:])
+        except Unreadable:
+            self._head.requeue(taken, False)
+            raise
 
     # Settling
 

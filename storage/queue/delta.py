@@ -63,7 +63,7 @@ class Delta:
     """
 
     __slots__ = (
-        "_ledger", "_name", "_segments", "_source", "_writer", "bodiless", "lost",
+        "_ledger", "_middle", "_name", "_segments", "_source", "_writer", "bodiless", "lost",
         "positions", "reads", "size",
     )  # fmt: skip
 
@@ -75,6 +75,8 @@ class Delta:
         self._writer = writer
         self._name = name
         self._segments = SegmentEntries(source, writer)
+        # For `take_at`, which continues where it was.
+        self._middle: SegmentEntries | None = None
         self.positions = Intervals()
         self.bodiless: deque[Bodiless] = deque()
         self.size = self.reads = 0
@@ -143,6 +145,25 @@ class Delta:
             entry.redelivered = entry.position < self._ledger.fetched_to
         return taken
 
+    def take_at(self, positions: Sequence[int]) -> list[Entry]:
+        """Read the messages at these positions that are in delta back into memory.
+
+        positions: in order. Calls with growing positions read a segment from its beginning to its
+        end, once. Raises Unreadable, and takes none then. A damaged message stays in delta until it
+        is read in its turn.
+        """
+        if not self.count:
+            return []
+        self._put_back()
+        found: list[Entry] = []
+        fetched_to = self._ledger.fetched_to
+        if self._middle is None:
+            self._middle = self.reader()
+        for position in positions:
+            if position in self.positions:
+                found += self._middle.look(position, position + 1, 1, fetched_to)[0]
+        return self.take(found) if found else found
+
     def clear(self) -> Intervals:
         """Forget all messages; returns their positions."""
         self._put_back()
@@ -152,8 +173,11 @@ class Delta:
         return positions
 
     def close(self) -> None:
-        """Close the file that is being read."""
+        """Close the files that are being read."""
         self._segments.close()
+        if self._middle is not None:
+            self._middle.close()
+            self._middle = None
 
     # Reading
 

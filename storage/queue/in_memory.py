@@ -29,7 +29,7 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import chain, takewhile
 from operator import attrgetter
 
-from leveret.storage.messages.entry_blocks import EntryBlocks, within
+from leveret.storage.messages.entry_blocks import EntryBlocks, take_out, within
 from leveret.storage.messages.gc_untracked import gc_untracked
 from leveret.storage.messages.intervals import NO_POSITION, Intervals
 from leveret.storage.messages.message import ENTRY_BYTES, Entry
@@ -125,12 +125,11 @@ class InMemory:
         if not positions:
             return []
         wanted = frozenset(positions)
-        taken = self.requeued.take(wanted)
-        first, last = min(wanted), max(wanted)
-        taken += _take_out(self.q4, wanted, first, last)
-        for block in self.q1.blocks:
-            taken += _take_out(block, wanted, first, last)
-        self.q1.drop_empty()
+        taken = self.requeued.take(wanted) if self.requeued else []
+        in_order = sorted(wanted)
+        taken += take_out(self.q4, in_order)
+        if self.q1:
+            taken += self.q1.take(in_order)
         taken.sort(key=_position)
         return taken
 
@@ -227,24 +226,6 @@ class InMemory:
             dropped.append(q4.pop())
             size += len(dropped[-1].message.body) + ENTRY_BYTES
         return dropped[::-1]
-
-
-def _take_out(entries: deque[Entry], wanted: frozenset[int], first: int, last: int) -> list[Entry]:
-    """Remove the entries with these positions, all from `first` to `last`, from a sorted deque."""
-    if not entries or entries[-1].position < first or entries[0].position > last:
-        return []
-    start = bisect_left(entries, first, key=_position)
-    entries.rotate(-start)
-    taken: list[Entry] = []
-    kept: list[Entry] = []
-    for _ in range(len(entries) - start):
-        if entries[0].position > last:
-            break
-        entry = entries.popleft()
-        (taken if entry.position in wanted else kept).append(entry)
-    entries.extendleft(reversed(kept))
-    entries.rotate(start)
-    return taken
 
 
 def _in_pieces(blocks: list[deque[Entry]]) -> Iterator[list[Entry]]:

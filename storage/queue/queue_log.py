@@ -120,9 +120,11 @@ class QueueLog(Generic[Queue]):
         messages: list[Message],
         body_bytes: int,
         expires_wall_ms: int,
+        times: list[int] | None = None,
     ) -> None:
         """Append messages published to a queue. All queues that they were routed to share the list.
-        body_bytes: the sum of their bodies' sizes.
+        body_bytes: the sum of their bodies' sizes. times: when each expires, if that differs; those
+        with the same properties expire at the same time.
 
         Each queue has entries of its own, which count as pending; a body counts once. If the
         messages have numbers, these are consecutive.
@@ -134,12 +136,13 @@ class QueueLog(Generic[Queue]):
             run is None
             or run.messages is not messages
             or run.expires_wall_ms != expires_wall_ms
+            or times is not None
             or len(run.targets) >= UNENCODED_MAX
         ):
             if self._unencoded >= UNENCODED_MAX:
                 self._encode_runs()
                 runs = self._runs
-            run = PendingRun(messages, body_bytes, expires_wall_ms)
+            run = PendingRun(messages, body_bytes, expires_wall_ms, times)
             runs.append(run)
             self._unencoded += len(messages) - 1
             pending_bytes += body_bytes

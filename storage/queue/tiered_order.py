@@ -37,15 +37,16 @@ class TieredOrder:
     """The ready entries of one queue.
 
     tail: published entries are appended to it. is_split: q1, and delta if it is not empty, follow
-    q4.
+    q4. block_entries: the size of a block of q4 and q1 that is not extended.
     """
 
-    __slots__ = ("_delta", "_memory", "is_split", "tail")
+    __slots__ = ("_delta", "_memory", "block_entries", "is_split", "tail")
 
     def __init__(self, memory: InMemory, delta: Delta) -> None:
         self._memory = memory
         self._delta = delta
         self.is_split = False
+        self.block_entries = BLOCK_ENTRIES
         self.tail: deque[Entry] = memory.q4
 
     def __len__(self) -> int:
@@ -81,8 +82,8 @@ class TieredOrder:
 
     def bound_tail(self) -> None:
         """Append to a new block, if the tail is full."""
-        if len(self.tail) >= BLOCK_ENTRIES:
-            self._memory.q1.bound()
+        if len(self.tail) >= self.block_entries:
+            self._memory.q1.bound(self.block_entries)
             self._split()
 
     def fill(self) -> None:
@@ -164,6 +165,13 @@ class TieredOrder:
         """Remove those of these entries that are ready. Returned in order."""
         in_memory = self._memory.take([entry.position for entry in entries])
         taken = in_memory + self._delta.take(entries)
+        taken.sort(key=attrgetter("position"))
+        return taken
+
+    def take_at(self, positions: Sequence[int]) -> list[Entry]:
+        """Remove the entries at these positions that are ready, in order. May read from disk."""
+        taken = self._delta.take_at(positions)
+        taken += self._memory.take(positions)
         taken.sort(key=attrgetter("position"))
         return taken
 

@@ -36,7 +36,15 @@ from leveret.storage.contract.backing_queue import BackingQueue, FirstReady, Pur
 from leveret.storage.contract.paging import NO_TARGET
 from leveret.storage.contract.queue_status import StorageCounts, TieredLimits, tiered_status
 from leveret.storage.log.log_batches import LogBatches
-from leveret.storage.messages.message import ENTRY_BYTES, Entry, Message, bytes_of, entries_from
+from leveret.storage.messages.entry_blocks import BLOCK_ENTRIES, LOOSE_BLOCK_ENTRIES
+from leveret.storage.messages.message import (
+    ENTRY_BYTES,
+    Entry,
+    Message,
+    bytes_of,
+    entries_from,
+    expiring_entries_from,
+)
 from leveret.storage.messages.message_run import MessageRun
 from leveret.storage.queue.delta import Delta
 from leveret.storage.queue.in_memory import InMemory
@@ -137,14 +145,35 @@ class TieredQueue(BackingQueue):
         self.is_lazy = is_lazy
         self._store.note_memory(self)
 
+    def set_loose(self, is_loose: bool) -> None:
+        """Keep entries in smaller blocks from now on, from which they are removed faster."""
+        self._order.block_entries = LOOSE_BLOCK_ENTRIES if is_loose else BLOCK_ENTRIES
+
     # Publishing
 
     def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
         """Append messages, in order. Returns whether they are safe only after the log's sync."""
+        entries = entries_from(run.messages, self._next_position, expires_at_ms)
+        return self._publish(run, entries, expires_at_ms, None)
+
+    def publish_each(self, run: MessageRun, expire_at_ms: list[int]) -> bool:
+        """Append messages that expire at different times."""
+        entries = expiring_entries_from(run.messages, self._next_position, expire_at_ms)
+        return self._publish(run, entries, expire_at_ms[0], expire_at_ms)
+
+    def _publish(
+        self,
+        run: MessageRun,
+        entries: list[Entry],
+        expires_at_ms: int,
+        expire_at_ms: list[int] | None,
+    ) -> bool:
+        """Append entries. expires_at_ms: of the first one. expire_at_ms: None if those of all are
+        equal.
+        """
         messages, body_bytes = run.messages, run.body_bytes
         position = self._next_position
         count = len(messages)
-        entries = entries_from(messages, position, expires_at_ms)
         self._order.tail.extend(entries)
         self._next_position = position + count
         self.ready_count += count
@@ -167,7 +196,10 @@ class TieredQueue(BackingQueue):
         batch = store.log.batch
         if batch != self._batches.batch:
             self._batches.begin(position, batch)
-        store.queue_log.append_run(self, position, messages, body_bytes, expires_wall_ms)
+        times = None
+        if expire_at_ms is not None:
+            times = [one + store.wall_offset_ms for one in expire_at_ms]
+        store.queue_log.append_run(self, position, messages, body_bytes, expires_wall_ms, times)
         return True
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
@@ -227,7 +259,13 @@ class TieredQueue(BackingQueue):
 
     def take(self, entries: Sequence[Entry]) -> list[Entry]:
         """Take entries out of the middle of the queue. `fetched_to` does not change."""
-        entries = self._order.take(entries)
+        return self._took(self._order.take(entries))
+
+    def take_at(self, positions: Sequence[int]) -> list[Entry]:
+        """Take the entries at these positions; reads those that are on disk only."""
+        return self._took(self._order.take_at(positions))
+
+    def _took(self, entries: list[Entry]) -> list[Entry]:
         size = bytes_of(entries)
         self.ready_count -= len(entries)
         self.ready_bytes -= size

@@ -16,7 +16,13 @@ from mypy_extensions import mypyc_attr
 from leveret.storage.contract.backing_queue import BackingQueue, FirstReady, Purged, Waiter
 from leveret.storage.contract.queue_status import StorageCounts, memory_status
 from leveret.storage.messages.intervals import NO_POSITION
-from leveret.storage.messages.message import Entry, Message, bytes_of, entries_from
+from leveret.storage.messages.message import (
+    Entry,
+    Message,
+    bytes_of,
+    entries_from,
+    expiring_entries_from,
+)
 from leveret.storage.messages.message_run import MessageRun
 from leveret.storage.queue.in_memory import InMemory
 
@@ -71,6 +77,9 @@ class TransientQueue(BackingQueue):
     def set_lazy(self, is_lazy: bool) -> None:
         """Nothing to do: the queue has no messages on disk."""
 
+    def set_loose(self, is_loose: bool) -> None:
+        """Nothing to do: the queue has no blocks."""
+
     # Publishing
 
     def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
@@ -84,6 +93,17 @@ class TransientQueue(BackingQueue):
         self.ready_bytes += run.body_bytes
         if expires_at_ms:
             self.has_expiring = True
+        return False
+
+    def publish_each(self, run: MessageRun, expire_at_ms: list[int]) -> bool:
+        """Append messages that expire at different times."""
+        messages = run.messages
+        position = self._next_position
+        self._ready.extend(expiring_entries_from(messages, position, expire_at_ms))
+        self._next_position = position + len(messages)
+        self.ready_count += len(messages)
+        self.ready_bytes += run.body_bytes
+        self.has_expiring = True
         return False
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
@@ -130,7 +150,11 @@ class TransientQueue(BackingQueue):
 
     def take(self, entries: Sequence[Entry]) -> list[Entry]:
         """Take entries out of the middle of the queue."""
-        entries = self._memory.take([entry.position for entry in entries])
+        return self.take_at([entry.position for entry in entries])
+
+    def take_at(self, positions: Sequence[int]) -> list[Entry]:
+        """Take the entries at these positions."""
+        entries = self._memory.take(positions)
         size = bytes_of(entries)
         self.ready_count -= len(entries)
         self.ready_bytes -= size

@@ -49,6 +49,38 @@ def test_a_consumer_and_a_publisher_go_on_with_the_next_leader(mirroring):
     assert [*dict.fromkeys(bodies)] == [b"1", b"2", b"3", b"4"]
 
 
+def test_messages_expire_on_time_once_though_the_leader_dies(mirroring):
+    a, b, c = mirroring
+    channel = b.connect().channel()
+    channel.confirm_delivery()
+    channel.queue_declare(
+        "mirrored",
+        durable=True,
+        arguments={
+            "x-expire-on-time": True, "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": "mirrored-dead",
+        },
+    )  # fmt: skip
+    channel.queue_declare("mirrored-dead", durable=True)
+    wait_until_synchronised(b, a, c)
+    wait_until_synchronised(b, a, c, queue="mirrored-dead")
+    publish(channel, b"stays")
+    for body, ttl_ms in ((b"before", 1), (b"after", 5000)):
+        properties = pika.BasicProperties(delivery_mode=2, expiration=str(ttl_ms))
+        channel.basic_publish("", "mirrored", body, properties, mandatory=True)
+    assert consumed(c, 1, "mirrored-dead") == [(b"before", False)]
+    b.stop(signal.SIGKILL)
+    # The next leader reads the queue, and expires what the last one did not.
+    with c.connect() as connection:
+        through_c = connection.channel()
+        through_c.confirm_delivery()
+        properties = pika.BasicProperties(delivery_mode=2, expiration="1")
+        through_c.basic_publish("", "mirrored", b"at c", properties, mandatory=True)
+    dead = consumed(a, 2, "mirrored-dead")
+    assert sorted(dead) == [(b"after", False), (b"at c", False)]
+    assert consumed(a, 1) == [(b"stays", False)]
+
+
 def test_a_queue_in_use_begins_to_be_mirrored(mirroring):
     a, b, c = mirroring
     there = declared(a, "mirrored-later")

@@ -5,8 +5,8 @@ the queue. Its turn comes when the publisher's bytes have been read, and deliver
 have gathered. A queue without limits and without expiring messages takes the short path, `publish`
 and `_deliver_many`. Other checks are made only when needed: limits when messages are published or
 requeued, expiry at the head of the queue (as in RabbitMQ, a message expires only when it gets
-there), dead-lettering through the virtual host. Retries and refusing duplicates are parts of their
-own (features.py).
+there, unless the queue expires messages on time), dead-lettering through the virtual host. Retries
+and refusing duplicates are parts of their own (features.py).
 
 Every request is answered immediately; `QueueClient` describes the interface and its promises.
 """
@@ -25,7 +25,7 @@ from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.priority_levels import priority_levels
 from leveret.broker.queues.contract.publication import Publication
-from leveret.broker.queues.contract.queue_client import Consumer, Got, QueueLength
+from leveret.broker.queues.contract.queue_client import Consumer, Got, QueueLength, TimedQueue
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE, QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
@@ -54,7 +54,7 @@ DELIVERY_BYTES_MAX: Final = 512 * 1024
 """About the most that one consumer is given at once, so that large bodies do not accumulate."""
 
 
-class ClassicQueue(Actor):
+class ClassicQueue(Actor, TimedQueue):
     """A queue whose messages are kept by this process, in a backing queue.
 
     storage_id: the number under which a durable queue's messages are kept; 0 if they are not.
@@ -151,8 +151,10 @@ class ClassicQueue(Actor):
 
     def _configure_features(self) -> None:
         self.features = features_of(self, self._owner, self._deaths, self.features)
+        expires_on_time = self._deaths.configure_expiry()
         if isinstance(self.figures, ClassicFigures):
             self.figures.features = self.features
+            self.figures.expires_on_time = expires_on_time
 
     # Retries
 
@@ -186,7 +188,7 @@ class ClassicQueue(Actor):
     def resume_expiry(self) -> None:
         """Drop the messages that have expired, and later those that expire."""
         self._expiry.is_wanted = self.backing.has_expiring
-        self._deaths.drop_expired()
+        self._deaths.resume_expiry()
 
     # Publishing
 
@@ -195,13 +197,7 @@ class ClassicQueue(Actor):
         if not self.is_plain and self._refuses_or_holds(publication):
             return
         messages = publication.messages
-        self.counts.published += len(messages)
-        now_ms = self._turns.now_ms
-        ages = self._plain_ages
-        if ages is None:
-            ages = self.ages.of_message(messages[0], now_ms)
-        if ages.marked_ms != now_ms:
-            ages.mark(now_ms, self.backing.next_position_of(messages[0]))
+        self._note_published(messages)
         ttl_ms = publication.ttl_ms
         if self.is_plain and ttl_ms is None:
             if self.backing.publish(publication, 0):
@@ -224,6 +220,36 @@ class ClassicQueue(Actor):
             return True
         return self.features is not None and self.features.holds(publication)
 
+    def publish_each(self, publication: Publication, ttls_ms: list[int]) -> None:
+        """Take messages, each with its own time to live."""
+        options = self.options
+        if options.message_ttl_ms is not None:
+            ttl_ms_max = options.message_ttl_ms
+            ttls_ms = [min(ttl_ms, ttl_ms_max) for ttl_ms in ttls_ms]
+        first_ms = min(ttls_ms)
+        is_checked = options.has_limit or options.deduplicates or self.reads.has_crashed
+        if is_checked or first_ms in (0, max(ttls_ms)):
+            for part in publication.by_time_to_live():
+                self.publish(part)
+            return
+        self._note_published(publication.messages)
+        now_ms = self._clock.now_ms()
+        times = [now_ms + ttl_ms for ttl_ms in ttls_ms]
+        self._deaths.will_expire(publication, first_ms, times)
+        is_safe = not self.backing.publish_each(publication, times)
+        self._published_expiring(len(times), first_ms)
+        if not is_safe:
+            self._hold(publication)
+
+    def _note_published(self, messages: list[Message]) -> None:
+        self.counts.published += len(messages)
+        now_ms = self._turns.now_ms
+        ages = self._plain_ages
+        if ages is None:
+            ages = self.ages.of_message(messages[0], now_ms)
+        if ages.marked_ms != now_ms:
+            ages.mark(now_ms, self.backing.next_position_of(messages[0]))
+
     def _hold(self, publication: Publication) -> None:
         """Have messages confirmed when the store has them on disk, if their publisher waits."""
         publisher, first = publication.publisher, publication.first
@@ -233,17 +259,21 @@ class ClassicQueue(Actor):
 
     def _publish_expiring(self, run: MessageRun, ttl_ms: int) -> bool:
         """Publish a run that expires later, to a queue without limits; whether it is safe now."""
-        backing = self.backing
-        self._expiry.is_wanted = True
-        is_safe = not backing.publish(run, self._clock.now_ms() + ttl_ms)
+        expires_at_ms = self._clock.now_ms() + ttl_ms
+        self._deaths.will_expire(run, expires_at_ms)
+        is_safe = not self.backing.publish(run, expires_at_ms)
+        self._published_expiring(len(run.messages), ttl_ms)
+        return is_safe
+
+    def _published_expiring(self, count: int, ttl_ms: int) -> None:
+        """Messages were published, of which the first to expire does so after this time."""
         if ttl_ms < TURN_IN_TIME_MS:
             self.deliver_ready()
         elif not self.is_awake and self.ring.has_candidates:
             self._turns.wake(self)
-        if self._plain_ages is None or backing.ready_count <= len(run.messages):
+        if self._plain_ages is None or self.backing.ready_count <= count:
             # Otherwise an earlier message is at the head, and is watched already.
             self._deaths.watch_head()
-        return is_safe
 
     def _publish_individually(
         self, publication: Publication, place: int, message: Message, ttl_ms: int | None
@@ -260,14 +290,14 @@ class ClassicQueue(Actor):
             if publication.publisher is not None:
                 publication.publisher.refuse(publication.first + place)
             return True
-        expires_at_ms = 0
-        if ttl_ms is not None:
-            expires_at_ms = self._clock.now_ms() + ttl_ms
-            self._expiry.is_wanted = True
         if features is not None:
             features.took(message)
         number = publication.number + place
         run = MessageRun([message], len(message.body), publication.sender, number)
+        expires_at_ms = 0
+        if ttl_ms is not None:
+            expires_at_ms = self._clock.now_ms() + ttl_ms
+            self._deaths.will_expire(run, expires_at_ms)
         is_safe = not backing.publish(run, expires_at_ms)
         if ttl_ms == 0:
             self._deliver_at_once_or_expire(expires_at_ms)
@@ -460,12 +490,17 @@ class ClassicQueue(Actor):
         """Requeue entries, and have them delivered."""
         self.may_redeliver = True
         self.backing.requeue(entries)
+        self.note_requeued(entries)
         if not self.is_plain or self._expiry.is_wanted:
             self._deaths.drop_expired()
             self.deliver_ready()
             self._deaths.enforce_limits()
         if self.ring.has_candidates:
             self._turns.wake(self)
+
+    def note_requeued(self, entries: Sequence[Entry]) -> None:
+        """Entries are back in the backing queue: they may expire again."""
+        self._deaths.requeued(entries)
 
     # Consumers
 
@@ -552,6 +587,7 @@ class ClassicQueue(Actor):
         count, freeing = self.backing.purge()
         if self.features is not None:
             count += self.features.purge()
+        self._deaths.purged()
         self.publisher_hold.look()
         if self._owner.tracer is not None:
             self._owner.tracer.emptied(self, PURGE, count)

@@ -39,11 +39,12 @@ MESSAGE_BYTES = 120
 class ClassicFigures:
     """The figures of one classic queue. owner: the owner of an exclusive queue.
 
-    features: those of the queue.
+    features: those of the queue. expires_on_time: whether messages expire wherever they are in it.
     """
 
     __slots__ = (
-        "_ages", "_backing", "_clock", "_counts", "_owner", "_reads", "_ring", "features",
+        "_ages", "_backing", "_clock", "_counts", "_owner", "_reads", "_ring", "expires_on_time",
+        "features",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +65,7 @@ class ClassicFigures:
         self._clock = clock
         self._reads = reads
         self.features: QueueFeatures | None = None
+        self.expires_on_time = False
 
     def refresh(self, answer: Answer[None]) -> None:
         """Answer at once: all figures are computed on demand."""
@@ -78,7 +80,7 @@ class ClassicFigures:
             backing.ready_count, backing.unacked_count - waiting, len(self._ring.consumers),
             counts.published, counts.delivered, counts.delivered_no_ack, counts.got,
             counts.got_no_ack, counts.got_empty, counts.redelivered, counts.acked, 0, waiting,
-            counts.duplicates,
+            counts.duplicates, counts.expired_on_time,
         )  # fmt: skip
 
     def ages(self) -> AgeFigures:
@@ -119,6 +121,7 @@ class ClassicFigures:
             head_timestamp_s=_timestamp_s(heads[0].entry) if heads else None,
             retries=None if retries is None else retries.status(),
             deduplication=None if duplicates is None else duplicates.known.status(),
+            expires_on_time=self.expires_on_time,
         )
 
     def backing_queue_status(self) -> dict[str, Any]:

@@ -65,6 +65,7 @@ class Inspection:
         queue = self.queue
         if entries and not queue.is_deleted:
             queue.backing.requeue(entries, redelivered=False)
+            queue.note_requeued(entries)
             queue.wake()
 
 

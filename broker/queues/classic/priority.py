@@ -47,7 +47,7 @@ class PriorityQueue(BackingQueue):
     found: the levels in which a restart found messages.
     """
 
-    __slots__ = ("_highest", "_level_of", "_levels", "_make_level")
+    __slots__ = ("_highest", "_is_loose", "_level_of", "_levels", "_make_level")
 
     def __init__(
         self,
@@ -57,6 +57,7 @@ class PriorityQueue(BackingQueue):
     ) -> None:
         self._highest, self._level_of = levels
         self._make_level = make_level
+        self._is_loose = False
         self._levels: dict[int, BackingQueue] = {}
         for level in found:
             self._level(level)
@@ -121,12 +122,23 @@ class PriorityQueue(BackingQueue):
         for level in self._levels.values():
             level.set_lazy(is_lazy)
 
+    def set_loose(self, is_loose: bool) -> None:
+        """Set all existing levels, and later ones."""
+        self._is_loose = is_loose
+        for level in self._levels.values():
+            level.set_loose(is_loose)
+
     # Publishing
 
     def publish(self, run: MessageRun, expires_at_ms: int) -> bool:
         """Append messages of equal priority to the level of that priority."""
         level = self._level(self._level_of(run.messages[0]))
         return level.publish(run, expires_at_ms)
+
+    def publish_each(self, run: MessageRun, expire_at_ms: list[int]) -> bool:
+        """The same, for messages that expire at different times."""
+        level = self._level(self._level_of(run.messages[0]))
+        return level.publish_each(run, expire_at_ms)
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
         """Ask any level, since all levels use the same store."""
@@ -148,6 +160,10 @@ class PriorityQueue(BackingQueue):
             for priority, level in self._levels.items()
             for head in level.heads()
         ]
+
+    def firsts(self) -> list[int]:
+        """The position of the first entry of each level that has one."""
+        return [self.first_position(head.priority) + head.position for head in self.heads()]
 
     def fetchable(self, count: int) -> int:
         """Fetchable entries in fetching order, up to the first level that needs a read."""
@@ -200,6 +216,20 @@ class PriorityQueue(BackingQueue):
             taken += level.take(found)
         return taken
 
+    def take_at(self, positions: Sequence[int]) -> list[Entry]:
+        """Take the entries at these positions in their levels: from all of them, or from none."""
+        taken: list[tuple[BackingQueue, list[Entry]]] = []
+        try:
+            for priority, found in groupby(positions, self.level_at):
+                level = self._levels.get(priority)
+                if level is not None:
+                    taken.append((level, level.take_at([one & LEVEL_MASK for one in found])))
+        except Unreadable:
+            for of_level, entries in taken:
+                of_level.requeue(entries, False)
+            raise
+        return [entry for _, entries in taken for entry in entries]
+
     # Settling
 
     def ack(self, entries: Sequence[Entry]) -> None:
@@ -251,6 +281,7 @@ class PriorityQueue(BackingQueue):
         level = self._levels.get(priority)
         if level is None:
             level = self._levels[priority] = self._make_level(priority)
+            level.set_loose(self._is_loose)
             self._levels = dict(sorted(self._levels.items(), reverse=True))
         return level
 

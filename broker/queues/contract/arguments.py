@@ -40,6 +40,8 @@ AT_MOST_ONCE, AT_LEAST_ONCE = "at-most-once", "at-least-once"
 STRATEGIES = (AT_MOST_ONCE, AT_LEAST_ONCE)
 CONSUMER_TIMEOUT = "x-consumer-timeout"
 """An argument of queues and of consumers."""
+EXPIRE_ON_TIME = "x-expire-on-time"
+"""Whether a message leaves the queue when its time is over, wherever it is; not in RabbitMQ."""
 LEADER_LOCATORS = ("client-local", "balanced", "random", "least-leaders")
 NO_LIMIT = 1 << 62
 """A delivery limit that no message reaches: RabbitMQ's reading of a limit that is not a number, and
@@ -52,6 +54,8 @@ class QueueOptions(NamedTuple):
     max_age_ms, segment_bytes and filter_bytes are those of streams: how long messages are kept, the
     size of a segment, and that of the filter of a chunk. deduplicates: messages with an identifier
     that the queue knows are not added; cache_size, cache_ttl_ms: how many it knows, and how long.
+    expires_on_time: whether a message expires wherever it is in the queue; otherwise it expires at
+    the head.
     """
 
     message_ttl_ms: int | None = None
@@ -77,6 +81,7 @@ class QueueOptions(NamedTuple):
     deduplicates: bool = False
     cache_size: int | None = None
     cache_ttl_ms: int | None = None
+    expires_on_time: bool | None = None
 
     @property
     def is_lazy(self) -> bool:
@@ -153,6 +158,7 @@ def read_options(arguments: Table) -> QueueOptions:
         deduplicates=value(DEDUPLICATION, False),
         cache_size=whole_number(arguments.get(CACHE_SIZE)),
         cache_ttl_ms=whole_number(arguments.get(CACHE_TTL)),
+        expires_on_time=value(EXPIRE_ON_TIME),
     )
 
 
@@ -376,6 +382,7 @@ _CHECKS: tuple[tuple[str, Callable[[Field, Table], None]], ...] = (
     ("x-queue-version", _check_queue_version),
     ("x-single-active-consumer", _check_boolean),
     (CONSUMER_TIMEOUT, _check_not_negative),
+    (EXPIRE_ON_TIME, _check_boolean),
     ("x-quorum-initial-group-size", _check_group_size),
     ("x-queue-leader-locator", _one_of_words(LEADER_LOCATORS, "invalid_queue_locator_arg")),
     ("x-initial-cluster-size", _check_group_size),

@@ -87,6 +87,19 @@ class Publication(MessageRun):
         """Two publications: the first messages, up to this count, and the remaining ones."""
         return self._part(0, count, self.ttl_ms), self._part(count, len(self.messages), self.ttl_ms)
 
+    def times_to_live(self) -> list[int]:
+        """The time to live of each message, in milliseconds. All of them expire."""
+        times: list[int] = []
+        last: Header | None = None
+        ttl_ms = 0
+        for message in self.messages:
+            header = message.header
+            if header is not last:
+                last = header
+                ttl_ms = expiration_ms(header.raw)
+            times.append(ttl_ms)
+        return times
+
     def by_time_to_live(self) -> list["Publication"]:
         """The messages, all of which expire, in parts: runs with the same time to live."""
         parts: list[Publication] = []

@@ -25,7 +25,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import mypyc_attr, trait
 
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp10.filters.message_filter import MessageFilter
@@ -175,6 +175,17 @@ class Hold(Protocol):
 
     def begin(self, resume: Callable[[], object]) -> None:
         """A publisher waits; `resume` is called when it may go on."""
+
+
+@trait
+class TimedQueue:
+    """A queue that takes messages with different times to live in one call."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def publish_each(self, publication: Publication, ttls_ms: list[int]) -> None:
+        """Take messages as `QueueClient.publish` does, each with its own time to live."""
 
 
 class QueueClient(Protocol):

@@ -27,7 +27,8 @@ CLASSIC_ARGUMENTS = (
     "x-max-length", "x-max-length-bytes", "x-max-priority", "x-overflow", "x-queue-mode",
     "x-queue-version", "x-single-active-consumer", "x-queue-type", "x-queue-master-locator",
     "x-consumer-timeout", "x-delivery-limit", "x-delayed-retry-type", "x-delayed-retry-min",
-    "x-delayed-retry-max", "x-delayed-retry-multiplier", *DEDUPLICATION_ARGUMENTS,
+    "x-delayed-retry-max", "x-delayed-retry-multiplier", "x-expire-on-time",
+    *DEDUPLICATION_ARGUMENTS,
 )  # fmt: skip
 QUORUM_ARGUMENTS = (
     "x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-expires",

@@ -16,13 +16,17 @@ from leveret.storage.messages.message import Message
 
 
 class QueueOwner(Protocol):
-    """The virtual host, as its queues know it. tracer: None while the vhost is not traced."""
+    """The virtual host, as its queues know it. tracer: None while the vhost is not traced.
+
+    expires_on_time: what queues do that do not say whether messages expire on time.
+    """
 
     name: str
     turns: Turns
     clock: Clock
     features: SharedFeatures
     tracer: Taps | None
+    expires_on_time: bool
 
     def make_backing(self, queue: QueueClient, levels: PriorityLevels | None) -> BackingQueue:
         """Make the backing queue of a queue, with the messages that a restart found."""

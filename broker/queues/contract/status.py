@@ -33,7 +33,8 @@ class CoarseCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     ready, unacked: messages in the queue now. dlx: dead letters that a quorum queue keeps until
     they are confirmed. delayed: messages that the queue has taken back, and that are ready again
-    after a time. duplicates: messages that were not added, since the queue had them (a total). All
+    after a time. duplicates: messages that were not added, since the queue had them.
+    expired_on_time: messages that left at their times, wherever they were in the queue. All
     others except `consumers` are totals since the queue was declared or the
     node started; with `no_ack`: deliveries and gets that need no ack.
     """
@@ -52,6 +53,7 @@ class CoarseCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     dlx: int = 0
     delayed: int = 0
     duplicates: int = 0
+    expired_on_time: int = 0
 
     @property
     def messages(self) -> int:
@@ -243,7 +245,8 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     declared_at_s: wall-clock time; for a recovered queue, the start time of the node. dlx_bytes:
     the bytes of the bodies of its retained dead letters. quorum: of a replicated quorum queue.
     stream: of a stream. retries: of a classic queue with a delivery limit or delayed retries.
-    deduplication: None if the queue takes duplicates.
+    deduplication: None if the queue takes duplicates. expires_on_time: whether messages expire
+    wherever they are in it.
     """
 
     counts: CoarseCounts
@@ -261,6 +264,7 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     stream: StreamStatus | None = None
     retries: RetryStatus | None = None
     deduplication: DeduplicationStatus | None = None
+    expires_on_time: bool = False
 
 
 class QueueFigures(Protocol):

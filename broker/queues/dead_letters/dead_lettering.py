@@ -17,20 +17,24 @@ from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.retry_headers import as_published
 from leveret.broker.queues.dead_letters.header import EXPIRED, MAXLEN, REJECTED, letter_work
+from leveret.broker.queues.dead_letters.timely_expiry import TimelyExpiry
+from leveret.broker.queues.delivery.counting import QueueCounts
 from leveret.broker.queues.delivery.expiry import HeadExpiry
 from leveret.broker.queues.delivery.failed_reads import FailedReads, reading
 from leveret.broker.runtime.clock import Clock
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.messages.message import Entry, Message
+from leveret.storage.messages.message_run import MessageRun
 
 DEATH_WORK = 4
 """The work of taking a message out of a queue, in the units of broker/runtime/turns.py."""
 
 
 class DyingQueue(QueueClient, Protocol):
-    """The queue. reads: its failed reads."""
+    """The queue. counts: of its messages. reads: its failed reads."""
 
     backing: BackingQueue
+    counts: QueueCounts
     reads: FailedReads
 
     @property
@@ -51,12 +55,12 @@ class DyingQueue(QueueClient, Protocol):
 class DeadLettering:
     """The dead-lettering of one queue. is_behind: deaths are left for the queue's next turn.
 
-    expiry: watches the head of the queue.
+    expiry: watches the head of the queue. timely: None unless messages expire at their times.
     """
 
     __slots__ = (
         "_clock", "_dying", "_owner", "_queue", "_turns", "_waiting", "expiry", "is_behind",
-        "reads",
+        "reads", "timely",
     )  # fmt: skip
 
     def __init__(self, queue: DyingQueue, owner: QueueOwner) -> None:
@@ -69,6 +73,7 @@ class DeadLettering:
         self.is_behind = False
         self.reads = queue.reads
         self.expiry = HeadExpiry(owner.clock, self.drop_expired, queue.backing.has_expiring)
+        self.timely: TimelyExpiry | None = None
 
     @property
     def _options(self) -> QueueOptions:
@@ -88,6 +93,9 @@ class DeadLettering:
         self._dying.clear()
         self.is_behind = False
         self.expiry.stop()
+        if self.timely is not None:
+            self.timely.close()
+            self.timely = None
         self._call_waiting()
 
     def when_done(self, callback: Callable[[], object]) -> None:
@@ -204,6 +212,68 @@ class DeadLettering:
         if head is not None:
             self.expiry.watch(head.expires_at_ms)
 
+    # Expiry at its time
+
+    def configure_expiry(self) -> bool:
+        """Use the queue's present options. Returns whether messages expire wherever they are in the
+        queue (timely_expiry.py).
+        """
+        wanted, timely = self._options.expires_on_time, self.timely
+        is_timely = self._owner.expires_on_time if wanted is None else wanted
+        if is_timely and timely is None:
+            self.timely = TimelyExpiry(
+                self._queue, self._clock, self._turns, self._expire, self._may_expire
+            )
+        elif timely is not None and not is_timely:
+            self._queue.backing.set_loose(False)
+            timely.close()
+            self.timely = None
+        return is_timely
+
+    def will_expire(
+        self, run: MessageRun, expires_at_ms: int, expire_at_ms: list[int] | None = None
+    ) -> None:
+        """A run is about to be published that expires. expire_at_ms: when each message does, if the
+        times differ.
+        """
+        self.expiry.is_wanted = True
+        timely = self.timely
+        if timely is None:
+            return
+        if expire_at_ms is None:
+            timely.published(run, expires_at_ms)
+        else:
+            timely.published_each(run, expire_at_ms)
+
+    def requeued(self, entries: Sequence[Entry]) -> None:
+        """Entries are back in the queue, with the times that they had."""
+        if self.timely is not None:
+            self.timely.requeued(entries)
+
+    def purged(self) -> None:
+        """All ready messages were dropped."""
+        if self.timely is not None:
+            self.timely.purged()
+
+    def resume_expiry(self) -> None:
+        """Messages may expire again."""
+        self.drop_expired()
+        if self.timely is not None:
+            self.timely.resume()
+
+    def _may_expire(self) -> bool:
+        return self.expiry.is_wanted
+
+    def _expire(self, entries: list[Entry]) -> None:
+        """Dead-letter messages that have expired and were taken out of the queue."""
+        self._queue.counts.expired_on_time += len(entries)
+        for entry in entries:
+            self._count_work(entry.message)
+            if self._owner.tracer is not None:
+                self._owner.tracer.expired(self._queue, entry.message)
+        self._dead_letter([entry.message for entry in entries], EXPIRED)
+        self._queue.backing.ack(entries)
+
     # Messages that no longer are ready
 
     def reject(self, entries: Sequence[Entry]) -> None:
@@ -238,6 +308,7 @@ class NoDeadLettering(DeadLettering):
 
     def __init__(self) -> None:
         self.is_behind = False
+        self.timely = None
 
     def go_on(self) -> None:
         """Do nothing."""
@@ -258,6 +329,18 @@ class NoDeadLettering(DeadLettering):
     def drop_expired(self) -> bool:
         """True: nothing is left."""
         return True
+
+    def configure_expiry(self) -> bool:
+        """False: no message expires."""
+        return False
+
+    def will_expire(
+        self, run: MessageRun, expires_at_ms: int, expire_at_ms: list[int] | None = None
+    ) -> None:
+        """Do nothing."""
+
+    def resume_expiry(self) -> None:
+        """Do nothing."""
 
     def watch_head(self) -> None:
         """Do nothing."""

@@ -71,6 +71,9 @@ class ReturningQueue(DyingQueue, Protocol):
     def note_taken(self, entries: Sequence[Entry]) -> None:
         """Entries were taken out of their places."""
 
+    def note_requeued(self, entries: Sequence[Entry]) -> None:
+        """Entries are back in the backing queue: they may expire again."""
+
 
 def are_wanted(options: QueueOptions) -> bool:
     """Whether the options of a queue ask for a delivery limit or delayed retries."""
@@ -310,6 +313,7 @@ class Retries:
         entries += [one.entry for one in self.waiting.take_first(len(self.waiting))]
         if entries:
             self._queue.backing.requeue(entries)
+            self._queue.note_requeued(entries)
 
     @property
     def held(self) -> list[Entry]:

@@ -131,6 +131,7 @@ class ClassicSuccessor:
         if entries:
             self._queue.may_redeliver = True
             self._queue.backing.requeue(entries)
+            self._queue.note_requeued(entries)
 
     async def counts(self) -> CopyCounts:
         """What it has."""

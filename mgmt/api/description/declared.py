@@ -91,6 +91,7 @@ _QUEUE_SOMETIMES = {
     "messages_ready_returned": COUNT, "messages_by_priority": OBJECT,
     "messages_active_priorities": COUNT, "messages_delayed": COUNT, "next_delayed_at": COUNT,
     "last_delayed_at": COUNT, "delayed_retry": TEXT, "messages_duplicate": COUNT,
+    "messages_expired_on_time": COUNT,
     "message_deduplication_cache_info": record(
         {"entries": COUNT, "size": COUNT, "bytes": COUNT}
     ),

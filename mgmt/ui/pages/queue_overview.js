@@ -66,6 +66,8 @@ function aboutQueue(one) {
       Unacked: count(one.messages_unacknowledged), Total: count(one.messages),
       ...(one.type === "quorum" ? {"Dead letters kept": count(one.messages_dlx)} : {}),
       ...(one.messages_delayed ? {Delayed: count(one.messages_delayed)} : {}),
+      ...("messages_expired_on_time" in one
+        ? {"Expired on time": count(one.messages_expired_on_time)} : {}),
       ...(one.message_deduplication_cache_info
         ? {"Duplicates refused": count(one.messages_duplicate),
           "Identifiers known": identifiers(one.message_deduplication_cache_info)} : {}),

@@ -50,6 +50,10 @@ class MirroredQueue(UnchangedQueue):
         self._mirror.publish(run, expires_at_ms)
         return super().publish(run, expires_at_ms)
 
+    def publish_each(self, run: MessageRun, expire_at_ms: list[int]) -> bool:
+        self._mirror.publish_each(run, expire_at_ms)
+        return super().publish_each(run, expire_at_ms)
+
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
         entries = super().fetch(count, ack_required)
         self._fetched_by_mirror(entries, self._mirror.fetch(count, ack_required), ack_required)
@@ -63,6 +67,11 @@ class MirroredQueue(UnchangedQueue):
 
     def take(self, entries: Sequence[Entry]) -> list[Entry]:
         taken = super().take(entries)
+        self._fetched_by_mirror(taken, self._mirror.take(taken), True)
+        return taken
+
+    def take_at(self, positions: Sequence[int]) -> list[Entry]:
+        taken = super().take_at(positions)
         self._fetched_by_mirror(taken, self._mirror.take(taken), True)
         return taken
 

@@ -274,6 +274,9 @@ class FilledToItsBoundary(UnchangedQueue):
                 self._next_position += len(part)
         return False
 
+    def publish_each(self, run: MessageRun, expire_at_ms: list[int]) -> bool:
+        return BackingQueue.publish_each(self, run, expire_at_ms)
+
 
 class Chained(DurableTiered):
     """The backing queue of a mirror that is being synchronised."""

@@ -75,15 +75,20 @@ class BackingQueueMachine(RuleBasedStateMachine):
         is_persistent=st.booleans(),
         expires_at_ms=st.sampled_from((0, 0, 2_000_000)),
         is_numbered=st.booleans(),
+        has_own_times=st.booleans(),
     )
-    def publish(self, sizes, priority, is_persistent, expires_at_ms, is_numbered):
-        header = HEADERS[priority, is_persistent]
+    def publish(self, sizes, priority, is_persistent, expires_at_ms, is_numbered, has_own_times):
         level = min(priority, PRIORITY_MAX) if self.implementation.has_priorities else 0
         position = self.next_positions.get(level, 0)
         numbers = range(self.published, self.published + len(sizes))
         self.published += len(sizes)
-        messages = []
+        messages, times = [], []
+        header = HEADERS[priority, is_persistent]
         for number, size in zip(numbers, sizes, strict=True):
+            if has_own_times and expires_at_ms:
+                header = header_of(priority, is_persistent)
+                expires_at_ms += 1
+            times.append(expires_at_ms)
             body = b"%d:" % number + bytes(size)
             named = NUMBERED_FROM + number if is_numbered else 0
             messages.append(Message(ADDRESS, header, body, None, named))
@@ -91,7 +96,10 @@ class BackingQueueMachine(RuleBasedStateMachine):
             self.model.ready[self.place_of(level, position)] = held
             position += 1
         self.next_positions[level] = position
-        self.do(lambda: self.queue.publish(run_of(messages), expires_at_ms))
+        if has_own_times and expires_at_ms:
+            self.do(lambda: self.queue.publish_each(run_of(messages), times))
+        else:
+            self.do(lambda: self.queue.publish(run_of(messages), expires_at_ms))
 
     @rule(priority=st.integers(0, PRIORITY_MAX + 1), left_out=st.integers(0, 2 * SEGMENT_POSITIONS))
     def go_on_at(self, priority, left_out):
@@ -166,7 +174,10 @@ class BackingQueueMachine(RuleBasedStateMachine):
         places = sorted(data.draw(st.sets(anywhere, min_size=1, max_size=5)))
         found = {self.queue.position_of(entry): entry for entry in ready_entries(self.queue)}
         found |= self.entries
-        entries = self.do(lambda: self.queue.take([found[place] for place in places]))
+        if data.draw(st.booleans()):
+            entries = self.do(lambda: self.queue.take([found[place] for place in places]))
+        else:
+            entries = self.do(lambda: self.queue.take_at(places))
         taken = {
             place: self.model.ready.pop(place) for place in places if place in self.model.ready
         }
@@ -174,6 +185,10 @@ class BackingQueueMachine(RuleBasedStateMachine):
         for held in taken.values():
             held.was_taken = True
         self.keep(entries, taken)
+
+    @rule(is_loose=st.booleans())
+    def set_loose(self, is_loose):
+        self.queue.set_loose(is_loose)
 
     @rule()
     def purge(self):
@@ -276,6 +291,7 @@ class BackingQueueMachine(RuleBasedStateMachine):
         heads = self.queue.heads()
         assert [(head.priority, head.position) for head in heads] == list(first.items())
         assert all(head.entry is None or head.entry.position == head.position for head in heads)
+        assert self.queue.firsts() == [self.place_of(*one) for one in first.items()]
 
     @invariant()
     def status(self):

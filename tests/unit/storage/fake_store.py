@@ -29,7 +29,7 @@ class FakeQueueLog(QueueLog):
         self.runs = []
         self.dirty = []
 
-    def append_run(self, queue, position, messages, body_bytes, expires_wall_ms):
+    def append_run(self, queue, position, messages, body_bytes, expires_wall_ms, times=None):
         self.runs.append((position, len(messages), expires_wall_ms))
 
     def note_dirty(self, queue):

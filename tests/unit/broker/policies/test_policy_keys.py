@@ -77,6 +77,10 @@ def test_a_delivery_limit_below_0_is_none_where_there_is_one_by_default():
             "delayed-retry-max (4) must not be smaller than delayed-retry-min (5)",
         ),
         ({"delivery-limit": "many"}, '<<"many">> is not a valid delivery limit'),
+        (
+            {"expire-on-time": 1},
+            "1 is not a valid choice whether messages expire on time",
+        ),
     ],
 )
 def test_a_policy_with_invalid_rules_of_retries_is_refused(definition, text):

@@ -34,6 +34,7 @@ class FakeVhost:
         self.discarded = []
         self.deleted = []
         self.tracer = None
+        self.expires_on_time = False
         self.node = ""
 
     def make_backing(self, queue, levels):

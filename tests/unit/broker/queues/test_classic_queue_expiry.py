@@ -271,3 +271,50 @@ def test_a_message_that_may_not_wait_is_delivered_though_the_clock_goes_on(vhost
     monkeypatch.setattr(vhost.clock, "now_ms", lambda: next(times_ms))
     publish(queue, b"x", ttl_ms=0)
     assert consumer.bodies == [b"x"]
+
+
+# Messages that expire at their times, wherever they are
+
+
+@pytest.mark.parametrize("arguments", [{}, {"x_max_priority": 5}, {"x_max_length": 100}])
+def test_a_message_expires_on_time_behind_others(vhost, arguments):
+    queue = declared(vhost, x_expire_on_time=True, x_dead_letter_exchange="dlx", **arguments)
+    publish(queue, b"stays")
+    publish(queue, b"slow", ttl_ms=1000)
+    publish(queue, b"fast", ttl_ms=10)
+    vhost.clock.advance(0.6)
+    vhost.turns.run()
+    assert ready(queue) == [b"stays", b"slow"]
+    assert vhost.dead == [(b"fast", "expired")]
+    vhost.clock.advance(0.6)
+    vhost.turns.run()
+    assert ready(queue) == [b"stays"]
+    assert vhost.dead == [(b"fast", "expired"), (b"slow", "expired")]
+
+
+def test_the_node_decides_where_the_queue_does_not_say_when_messages_expire(vhost):
+    vhost.expires_on_time = True
+    queues = [declared(vhost), declared(vhost, x_expire_on_time=False)]
+    for queue in queues:
+        publish(queue, b"stays")
+        publish(queue, b"goes", ttl_ms=10)
+    vhost.clock.advance(0.6)
+    vhost.turns.run()
+    assert [len(ready(queue)) for queue in queues] == [1, 2]
+
+
+def test_a_policy_decides_later_whether_messages_expire_on_time(vhost):
+    queue = declared(vhost)
+    publish(queue, b"stays")
+    publish(queue, b"goes", ttl_ms=10)
+    vhost.clock.advance(0.6)
+    vhost.turns.run()
+    assert len(ready(queue)) == 2
+    queue.apply(queue.options._replace(expires_on_time=True))
+    vhost.turns.run()
+    assert ready(queue) == [b"stays"]
+    queue.apply(queue.options._replace(expires_on_time=False))
+    publish(queue, b"goes later", ttl_ms=10)
+    vhost.clock.advance(0.6)
+    vhost.turns.run()
+    assert len(ready(queue)) == 2

@@ -72,3 +72,29 @@ def test_empty_blocks_do_not_stay():
     assert sizes(blocks) == [3, 0]
     blocks.clear()
     assert sizes(blocks) == [0]
+
+
+def test_entries_are_taken_from_the_middle_of_blocks(monkeypatch):
+    monkeypatch.setattr(entry_blocks, "BLOCKS_NEAR", 1)
+    blocks = filled(*range(0, 60, 2))
+    assert positions(blocks.take([0, 1, 2, 7, 30, 31, 32, 34, 58, 60, 99])) == [
+        0,
+        2,
+        30,
+        32,
+        34,
+        58,
+    ]
+    left = [one for one in range(0, 60, 2) if one not in {0, 2, 30, 32, 34, 58}]
+    assert positions(blocks) == left
+    assert positions(blocks.take(left)) == left
+    assert (sizes(blocks), bool(blocks)) == ([0], False)
+
+
+def test_large_blocks_from_which_entries_are_taken_are_divided(monkeypatch):
+    monkeypatch.setattr(entry_blocks, "BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(entry_blocks, "LOOSE_BLOCK_ENTRIES", 10)
+    blocks = filled(*range(250))
+    assert positions(blocks.take([5, 42])) == [5, 42]
+    assert sizes(blocks) == [9, 10, 10, 10, 9, *[10] * 5, 100, 50]
+    assert positions(blocks) == [one for one in range(250) if one not in {5, 42}]

@@ -116,6 +116,8 @@ def test_integers_may_be_of_any_width(letter):
         ({"x-queue-type": ("S", "fast")}, "\"unsupported queue type 'fast'\""),
         ({"x-queue-version": ("I", 3)}, "\"unsupported queue version '3'\""),
         ({"x-single-active-consumer": ("S", "true")}, "{unacceptable_type,longstr}"),
+        ({"x-expire-on-time": ("S", "true")}, "{unacceptable_type,longstr}"),
+        ({"x-expire-on-time": ("I", 1)}, "{unacceptable_type,signedint}"),
     ],
 )
 def test_arguments_that_are_refused(arguments, term):

@@ -60,4 +60,4 @@ def test_a_capacity_of_no_consumers_stays_a_whole_number():
 
 
 def test_counts_are_short_on_the_wire():
-    assert len(msgspec.msgpack.encode(CoarseCounts())) == 15
+    assert len(msgspec.msgpack.encode(CoarseCounts())) == 16

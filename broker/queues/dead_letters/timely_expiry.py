@@ -1,0 +1,314 @@
+"""Expiry at its time: messages of a classic queue expire wherever they are in it.
+
+By default, as in RabbitMQ, a message expires only at the head of its queue. With `x-expire-on-time`
+each message leaves the queue and is dead-lettered when its time is over. Messages that consumers
+hold are left alone; one that comes back after its time expires then.
+
+The times are in a schedule of bounded memory (delivery/expiry_schedule.py). At a start, and when
+the schedule's horizon is reached, the queue is read with a cursor, a piece in each turn. Messages
+that have expired are taken while they are read; others are added to the schedule.
+
+A message leaves within a tenth of a second after its time. While the queue has messages that are on
+disk only, it may be a second later: segments are read from their beginning to their end, so those
+that have expired by then are read together.
+
+Invariants:
+
+TE1  A message is taken out of the queue before it is dead-lettered, so it expires once, whether
+     here or at the head.
+TE2  None is taken before its time: a tick of the schedule is over before it is due (ES3).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol
+
+from leveret.broker.queues.delivery.expiry_schedule import LEVEL_BITS, ExpirySchedule
+from leveret.broker.runtime.clock import Clock, Timer
+from leveret.broker.runtime.turns import Actor, Turns
+from leveret.storage.contract.backing_queue import BackingQueue, BeingRead, Cursor, Unreadable
+from leveret.storage.messages.message import Entry
+from leveret.storage.messages.message_run import MessageRun
+
+READ_BYTES: Final = 64 * 1024
+READ_WORK: Final = 2
+"""The work of looking at a message that is read, in units of broker/runtime/turns.py."""
+TAKEN_MAX: Final = 1000
+"""This many messages are taken and dead-lettered together, in the order of their times."""
+READ_TOGETHER_MAX: Final = 100_000
+"""The most positions that are read in one pass over the segments."""
+DISK_INTERVAL_MS: Final = 1000
+"""The interval of such passes."""
+RETRY_MS: Final = 100
+"""The interval at which a message that the disk could not read is read again."""
+SPREAD_ITEMS: Final = 2
+"""Positions that are moved or examined in the schedule for one unit of work."""
+SPARE = 65_536
+"""The positions that the schedule may have beside two for each of the queue's messages."""
+
+
+class ExpiringQueue(Protocol):
+    """The queue. backing: another one when mirroring of the queue begins or ends."""
+
+    backing: BackingQueue
+
+
+class TimelyExpiry(Actor):
+    """The expiry of one queue's messages at their times.
+
+    expire: dead-letters entries that were taken out of the queue, and settles them.
+    may_expire: whether messages may expire now (`ClassicQueue.suspend_expiry`).
+    """
+
+    __slots__ = (
+        "_clock", "_cursor", "_due", "_due_at", "_expire", "_forget_at", "_forgetting",
+        "_is_closed", "_may_expire", "_queue", "_schedule", "_taken_ms", "_timer", "_timer_ms",
+        "_turns", "_waits_for_disk",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        queue: ExpiringQueue,
+        clock: Clock,
+        turns: Turns,
+        expire: Callable[[list[Entry]], object],
+        may_expire: Callable[[], bool],
+        schedule: ExpirySchedule | None = None,
+    ) -> None:
+        super().__init__()
+        self._queue = queue
+        self._clock = clock
+        self._turns = turns
+        self._expire = expire
+        self._may_expire = may_expire
+        self._schedule = ExpirySchedule() if schedule is None else schedule
+        self._cursor: Cursor | None = None
+        # Positions that are due, those from an index on, in order.
+        self._due: list[int] = []
+        self._due_at: int = 0
+        # Positions before the head are being forgotten: the steps, and the count that asks for it.
+        self._forgetting: Iterator[int] | None = None
+        self._forget_at: int = SPARE
+        self._timer: Timer | None = None
+        self._timer_ms: int = 0
+        self._taken_ms: int = -DISK_INTERVAL_MS
+        self._is_closed = self._waits_for_disk = False
+        backing = queue.backing
+        backing.set_loose(True)
+        if backing.ready_count and backing.has_expiring:
+            self._begin_reading()
+
+    # Messages that become ready
+
+    def published(self, run: MessageRun, expires_at_ms: int) -> None:
+        """Messages are about to be published that expire at this time."""
+        self._forget_consumed()
+        self._schedule.add(expires_at_ms, self._next_position(run), len(run.messages))
+        self._set_timer_before(expires_at_ms)
+
+    def published_each(self, run: MessageRun, expire_at_ms: list[int]) -> None:
+        """The same, for messages of which each has its own time."""
+        self._forget_consumed()
+        self._schedule.add_each(expire_at_ms, self._next_position(run))
+        self._set_timer_before(min(expire_at_ms))
+
+    def _next_position(self, run: MessageRun) -> int:
+        """The position of a run's first message if the run is published next."""
+        backing, first = self._queue.backing, run.messages[0]
+        return backing.position_of(Entry(first, backing.next_position_of(first)))
+
+    def requeued(self, entries: Sequence[Entry]) -> None:
+        """Messages came back. Those whose time is over expire in the next turn."""
+        schedule, position_of = self._schedule, self._queue.backing.position_of
+        for entry in entries:
+            if entry.expires_at_ms:
+                schedule.add(entry.expires_at_ms, position_of(entry))
+        self._set_timer()
+
+    def _forget_consumed(self) -> None:
+        """Forget positions of messages that were consumed before they expired, if all or very many
+        were.
+        """
+        schedule, ready_count = self._schedule, self._queue.backing.ready_count
+        if not ready_count:
+            if schedule.count:
+                self.purged()
+        elif (
+            schedule.count > self._forget_at
+            and schedule.count > 2 * ready_count + SPARE
+            and self._forgetting is None
+        ):
+            firsts = {first >> LEVEL_BITS: first for first in self._queue.backing.firsts()}
+            self._forgetting = schedule.forget_before(firsts)
+            self._turns.wake(self)
+
+    def purged(self) -> None:
+        """The queue is empty."""
+        self._end_reading()
+        self._schedule.clear()
+        self._due, self._due_at = [], 0
+        self._forgetting, self._forget_at = None, SPARE
+
+    def resume(self) -> None:
+        """Messages may expire again."""
+        self._turns.wake(self)
+
+    # Messages that expire
+
+    def take_turn(self) -> None:
+        """Let messages expire, and read on, within a turn's work."""
+        self._waits_for_disk = False
+        if self._is_closed or not self._may_expire():
+            return
+        if not self._queue.backing.ready_count:
+            self.purged()
+            return
+        try:
+            self._take_due()
+            self._read_on()
+        except Unreadable as error:
+            self._try_later(error)
+            return
+        self._forget_on()
+        self._set_timer()
+
+    def _take_due(self) -> None:
+        """Take the messages whose time is over. Raises Unreadable."""
+        turns, schedule, backing = self._turns, self._schedule, self._queue.backing
+        now_ms = self._clock.now_ms()
+        while turns.work_left > 0 and (count := schedule.spread(now_ms)):
+            turns.work_left -= count // SPREAD_ITEMS
+        while turns.work_left > 0 and self._find_due(now_ms):
+            positions = self._due[self._due_at : self._due_at + TAKEN_MAX]
+            taken = backing.take_at(positions)
+            self._due_at += len(positions)
+            turns.work_left -= READ_WORK * len(positions)
+            if taken:
+                self._taken_ms = now_ms
+                taken.sort(key=_expires_at_ms)
+                self._expire(taken)
+
+    def _find_due(self, now_ms: int) -> bool:
+        """Whether there are positions that are due."""
+        if self._due_at < len(self._due):
+            return True
+        schedule = self._schedule
+        due = schedule.take_due(now_ms)
+        if due and self._queue.backing.counts().paged_out:
+            while len(due) < READ_TOGETHER_MAX and (more := schedule.take_due(now_ms)):
+                due += more
+            due.sort()
+        self._due, self._due_at = due, 0
+        return bool(due)
+
+    def _read_on(self) -> None:
+        """Read the queue, if that is wanted. Raises Unreadable."""
+        turns, schedule, backing = self._turns, self._schedule, self._queue.backing
+        now_ms = self._clock.now_ms()
+        if self._cursor is None and schedule.is_at_horizon(now_ms):
+            self._begin_reading()
+        while self._cursor is not None and turns.work_left > 0:
+            entries = self._cursor.read(READ_BYTES)
+            if not entries:
+                self._end_reading()
+                return
+            turns.work_left -= READ_WORK * len(entries)
+            expired = []
+            for entry in entries:
+                expires_at_ms = entry.expires_at_ms
+                if 0 < expires_at_ms <= now_ms:
+                    expired.append(entry)
+                elif expires_at_ms:
+                    schedule.add(expires_at_ms, backing.position_of(entry))
+            if expired:
+                self._expire(backing.take(expired))
+
+    def _forget_on(self) -> None:
+        """Forget positions of messages that were consumed, within a turn's work."""
+        turns = self._turns
+        while self._forgetting is not None and turns.work_left > 0:
+            count = next(self._forgetting, None)
+            if count is None:
+                self._forgetting, self._forget_at = None, 2 * self._schedule.count + SPARE
+                return
+            turns.work_left -= count // SPREAD_ITEMS
+
+    def _begin_reading(self) -> None:
+        self._schedule.begin_reading()
+        self._cursor = self._queue.backing.cursor()
+        self._turns.wake(self)
+
+    def _end_reading(self) -> None:
+        if self._cursor is not None:
+            self._cursor.close()
+            self._cursor = None
+
+    def _try_later(self, error: Unreadable) -> None:
+        """Continue when the message has been read, or try again."""
+        self._stop_timer()
+        self._waits_for_disk = True
+        if isinstance(error, BeingRead):
+            # A call that comes later would start another read.
+            error.when_done(self.take_turn)
+        else:
+            # The queue reports what it cannot read when it gets there.
+            self._timer = self._clock.call_later_ms(RETRY_MS, self._call_back)
+
+    # Waiting
+
+    def _set_timer_before(self, expires_at_ms: int) -> None:
+        """Take a turn when a message expires, unless one is due before that."""
+        if self._timer is None or expires_at_ms < self._timer_ms:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Take a turn when the next message expires."""
+        if self._waits_for_disk:
+            return
+        has_more = self._due_at < len(self._due) or self._cursor is not None
+        if has_more or self._forgetting is not None:
+            self._turns.wake(self)
+            return
+        next_ms = self._schedule.next_ms
+        if next_ms and self._queue.backing.counts().paged_out:
+            next_ms = max(next_ms, self._taken_ms + DISK_INTERVAL_MS)
+        if self._timer is not None and self._timer_ms == next_ms:
+            return
+        self._stop_timer()
+        if not next_ms:
+            return
+        delay_ms = next_ms - self._clock.now_ms()
+        if delay_ms <= 0:
+            self._turns.wake(self)
+            return
+        self._timer_ms = next_ms
+        self._timer = self._clock.call_later_ms(delay_ms, self._call_back)
+
+    def _call_back(self) -> None:
+        self._timer = None
+        if not self._is_closed:
+            self._turns.wake(self)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def close(self) -> None:
+        """The queue ends, or its messages no longer expire at their times."""
+        self._is_closed = True
+        self._stop_timer()
+        self.purged()
+        self._expire, self._may_expire = _nothing, _never
+
+
+def _expires_at_ms(entry: Entry) -> int:
+    return entry.expires_at_ms
+
+
+def _nothing(_entries: list[Entry]) -> None:
+    """The queue has ended."""
+
+
+def _never() -> bool:
+    """The queue has ended."""
+    return False
