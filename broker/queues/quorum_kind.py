@@ -24,7 +24,6 @@ QUORUM_QUEUE = QueueKind(
             "queue-mode",
             "max-priority",
             "delayed-retry-multiplier",
-            "expire-on-time",
         )
     ),
     policy_wins=frozenset(("overflow", "expires")),

@@ -71,7 +71,11 @@ from leveret.cluster.quorum.conversion.conversions import Conversions
 from leveret.cluster.quorum.conversion.held_factory import HeldFactory
 from leveret.cluster.quorum.conversion.node_holds import NodeHolds
 from leveret.cluster.quorum.conversion.parts import Parts
-from leveret.cluster.quorum.machine.commands import ANNOTATIONS_FEATURE, DEDUPLICATION_FEATURE
+from leveret.cluster.quorum.machine.commands import (
+    ANNOTATIONS_FEATURE,
+    DEDUPLICATION_FEATURE,
+    ON_TIME_FEATURE,
+)
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.cluster.remote_queues import message_runs
 from leveret.cluster.remote_queues.placed_factory import serve_placed
@@ -96,7 +100,7 @@ from leveret.storage.store.store import Store
 TICK_MS = 250
 FEATURES = feature_flags.NAMES | {
     retained_copies.FEATURE, clients_elsewhere.FEATURE, message_runs.EXPIRY_FEATURE,
-    ANNOTATIONS_FEATURE, RETRIES_FEATURE, DEDUPLICATION_FEATURE,
+    ANNOTATIONS_FEATURE, RETRIES_FEATURE, DEDUPLICATION_FEATURE, ON_TIME_FEATURE,
 }  # fmt: skip
 """What this node tells others that it has."""
 logger = logging.getLogger("leveret.cluster")
@@ -281,6 +285,7 @@ class ClusterNode(LogListener):
             not self._services.config.is_as_rabbitmq_4,
             self._services.config.is_as_rabbitmq_4_3, partial(self._all_have, ANNOTATIONS_FEATURE),
             partial(self._all_have, DEDUPLICATION_FEATURE),
+            partial(self._all_have, ON_TIME_FEATURE),
         )  # fmt: skip
         cluster = NodesOfQuorumQueues(self, self.links, self.states)
         parts = NodeParts(node, self._services, self.links, store, cluster)

@@ -183,7 +183,7 @@ def coarse_counts(now: MachineFigures) -> CoarseCounts:
     return CoarseCounts(
         now.ready, now.unacked, len(now.consumers), now.taken, now.delivered, now.delivered_no_ack,
         now.got, now.got_no_ack, now.got_empty, now.redelivered, now.acked, now.letters,
-        now.delayed, now.duplicates,
+        now.delayed, now.duplicates, now.expired_on_time,
     )  # fmt: skip
 
 
@@ -207,6 +207,7 @@ def full_figures(now: MachineFigures, declared_at_s: float, node: str, wall_ms: 
         dlx_bytes=now.letters_bytes,
         quorum=_quorum_status(now),
         deduplication=now.identifiers,
+        expires_on_time=now.expires_on_time,
     )  # fmt: skip
     oldest_ms = max(0, wall_ms - now.oldest_ready_ms) if now.oldest_ready_ms else None
     counts = list(now.waited_counts) or NO_AGES.waited_counts

@@ -1,6 +1,6 @@
 """Adapts the state machine of a queue to the interface for groups (groups/group_machine.py)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -15,6 +15,7 @@ from leveret.cluster.quorum.machine.commands import (
     ClientCommand,
     CommandError,
     Enqueue,
+    Expire,
     Tick,
     decode_entry,
     encode_command,
@@ -35,12 +36,18 @@ FIGURES = b"figures"
 """A client's request for `MachineFigures`."""
 
 
+def never() -> bool:
+    """Messages expire at the head only."""
+    return False
+
+
 class FiguresError(ValueError):
     """The bytes are not figures of this version."""
 
 
 class QueueMachine:
-    """The `GroupMachine` of a queue. queue: the machine itself.
+    """The `GroupMachine` of a queue. queue: the machine itself. expires_on_time: whether messages
+    expire wherever they are in the queue, while this member leads.
 
     The ages of messages are known to every member, from the times of entries. Messages that were
     published before a snapshot count from its time.
@@ -51,6 +58,7 @@ class QueueMachine:
         self._ages = Ages(queue.messages.now_ms)
         self._effects = Effects()
         self._demand: Demand | None = None
+        self.expires_on_time: Callable[[], bool] = never
         self._windows = DeliveryWindows(queue)
 
     def apply(self, index: int, entry: bytes, collects: bool) -> None:
@@ -132,11 +140,19 @@ class QueueMachine:
 
     def tick_at_ms(self) -> int:
         """When the leader has to propose a tick; 0 if time changes nothing."""
-        return self.queue.wake_at_ms()
+        wake_at_ms = self.queue.wake_at_ms()
+        if self.expires_on_time():
+            expire_at_ms = self.queue.expire_at_ms()
+            if expire_at_ms and not 0 < wake_at_ms <= expire_at_ms:
+                return expire_at_ms
+        return wake_at_ms
 
     def tick(self, wall_ms: int) -> bytes:
         """The entry of a tick."""
-        return entry_of(encode_command(Tick()), wall_ms)
+        command = Tick()
+        if self.expires_on_time() and 0 < self.queue.expire_at_ms() <= wall_ms:
+            command = Expire()
+        return entry_of(encode_command(command), wall_ms)
 
     def needs_current(self, question: bytes) -> bool:
         """Figures may be a little old."""
@@ -158,6 +174,7 @@ class QueueMachine:
             oldest_ready_ms=ages.marked_ms - ages.age_ms(first, ages.marked_ms) if first else 0,
             waited_counts=tuple(ages.counts),
             waited_ms=ages.sum_ms,
+            expires_on_time=self.expires_on_time(),
         )
 
 

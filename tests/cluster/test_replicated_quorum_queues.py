@@ -114,6 +114,34 @@ def test_clients_use_a_queue_through_any_node(cluster):
         channel.queue_declare("used", passive=True)
 
 
+def test_messages_expire_on_time_behind_others_and_with_another_leader(cluster):
+    a, b, _ = cluster
+    letters = declared(b, "on-time-letters")
+    to_letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "on-time-letters"}
+    channel = declared(a, "on-time", **to_letters)
+    publish(channel, "on-time", b"stays")
+    for body in (b"1", b"2"):
+        properties = pika.BasicProperties(expiration="1")
+        channel.basic_publish("", "on-time", body, properties, mandatory=True)
+    a.ctl("set_policy", "on-time", "^on-time$", '{"expire-on-time": true}')
+    leader, (other, _) = leader_of("on-time", cluster)
+    for body in (b"1", b"2"):
+        method, properties, found = next(
+            letters.consume("on-time-letters", inactivity_timeout=PATIENCE_SECONDS)
+        )
+        assert (found, properties.headers["x-first-death-reason"]) == (body, "expired")
+        letters.basic_ack(method.delivery_tag)
+    leader.ctl("transfer_leader", "on-time", other.name)
+    properties = pika.BasicProperties(expiration="1")
+    channel.basic_publish("", "on-time", b"with another", properties, mandatory=True)
+    method, _, found = next(letters.consume("on-time-letters", inactivity_timeout=PATIENCE_SECONDS))
+    assert found == b"with another"
+    assert channel.basic_get("on-time", auto_ack=True)[2] == b"stays"
+    a.ctl("clear_policy", "on-time")
+    for queue in ("on-time", "on-time-letters"):
+        channel.queue_delete(queue)
+
+
 def test_dead_letters_limits_and_expiry_are_those_of_the_queue(cluster):
     a, b, _ = cluster
     letters = declared(b, "letters")

@@ -7,6 +7,7 @@ clients' commands to frames on the same links, snapshots have the machine's stat
 
 from leveret.cluster.quorum.machine.commands import (
     Configure,
+    Expire,
     LettersDone,
     NodeConnected,
     NodeDisconnected,
@@ -58,12 +59,13 @@ class QuorumNode(GroupNode):
 
 
 class QuorumWorld(GroupWorld):
-    """All nodes. options: the queue's."""
+    """All nodes. options: the queue's. expires_on_time: messages expire wherever they are."""
 
     node_type = QuorumNode
 
     def __init__(self, names, members, random, options):
         self.options = options
+        self.expires_on_time = random.random() < 0.5
         self.books = Books(options)
         self.lives = dict.fromkeys(names, 0)
         self.down = set()
@@ -207,8 +209,10 @@ class QuorumWorld(GroupWorld):
     def due(self):
         actions = super().due()
         for node in self.leaders():
-            wake_at = self.queue(node).wake_at_ms()
-            if not node.is_paused and 0 < wake_at <= node.clock and node.clock > node.ticks_at:
+            queue = self.queue(node)
+            times = [queue.wake_at_ms(), queue.expire_at_ms() if self.expires_on_time else 0]
+            is_due = any(0 < at <= node.clock for at in times)
+            if not node.is_paused and is_due and node.clock > node.ticks_at:
                 actions.append(("tick", node.name))
             if node.letters:
                 actions.append(("letters done", node.name))
@@ -219,7 +223,8 @@ class QuorumWorld(GroupWorld):
     def _tick(self, name):
         node, _ = self._running(name)
         node.ticks_at = node.clock
-        self.propose(node, [encode_command(Tick())])
+        command = Expire() if self.expires_on_time else Tick()
+        self.propose(node, [encode_command(command)])
 
     def _letters_done(self, name):
         node, _ = self._running(name)

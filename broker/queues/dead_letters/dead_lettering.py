@@ -267,11 +267,16 @@ class DeadLettering:
     def _expire(self, entries: list[Entry]) -> None:
         """Dead-letter messages that have expired and were taken out of the queue."""
         self._queue.counts.expired_on_time += len(entries)
-        for entry in entries:
-            self._count_work(entry.message)
-            if self._owner.tracer is not None:
-                self._owner.tracer.expired(self._queue, entry.message)
-        self._dead_letter([entry.message for entry in entries], EXPIRED)
+        messages = [entry.message for entry in entries]
+        if self._owner.tracer is not None:
+            for message in messages:
+                self._owner.tracer.expired(self._queue, message)
+        if self._options.dead_letter_exchange is None:
+            self._turns.work_left -= DEATH_WORK * len(messages)
+        else:
+            for message in messages:
+                self._count_work(message)
+        self._dead_letter(messages, EXPIRED)
         self._queue.backing.ack(entries)
 
     # Messages that no longer are ready

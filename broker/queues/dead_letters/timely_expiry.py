@@ -20,6 +20,7 @@ TE2  None is taken before its time: a tick of the schedule is over before it is 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Final, Protocol
 
 from leveret.broker.queues.delivery.expiry_schedule import LEVEL_BITS, ExpirySchedule
@@ -29,6 +30,7 @@ from leveret.storage.contract.backing_queue import BackingQueue, BeingRead, Curs
 from leveret.storage.messages.message import Entry
 from leveret.storage.messages.message_run import MessageRun
 
+_expires_at_ms = attrgetter("expires_at_ms")
 READ_BYTES: Final = 64 * 1024
 READ_WORK: Final = 2
 """The work of looking at a message that is read, in units of broker/runtime/turns.py."""
@@ -299,10 +301,6 @@ class TimelyExpiry(Actor):
         self._stop_timer()
         self.purged()
         self._expire, self._may_expire = _nothing, _never
-
-
-def _expires_at_ms(entry: Entry) -> int:
-    return entry.expires_at_ms
 
 
 def _nothing(_entries: list[Entry]) -> None:

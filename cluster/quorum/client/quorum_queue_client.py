@@ -148,6 +148,14 @@ class QuorumQueueClient(GroupQueueClient):
             self._lengths.look(self._service)
         self._turns.wake(self)
 
+    @property
+    def expires_on_time(self) -> bool:
+        """Whether messages expire wherever they are in the queue."""
+        wanted = self.options.expires_on_time
+        if wanted is None:
+            wanted = self.owner.expires_on_time
+        return wanted and self._node.takes_expiry()
+
     # Publishing
 
     def publish(self, publication: Publication) -> None:

@@ -37,6 +37,8 @@ DEFAULT_PRIORITY = 4
 """The priority of a message that has none, as in RabbitMQ 4.3."""
 DEDUPLICATION_FEATURE = "quorum_deduplication"
 """The feature of nodes that take `EnqueueOnce`."""
+ON_TIME_FEATURE = "quorum_expiry_on_time"
+"""The feature of nodes that take `Expire`."""
 RUN_FIELDS = 4
 _TIME = Struct("<Bq")
 _COMMAND = Struct("<I")
@@ -236,6 +238,10 @@ class Configure(Command, frozen=True, tag=20):
 
 class Tick(Command, frozen=True, tag=21):
     """Let the time of the entry take effect: messages expire, for example."""
+
+
+class Expire(Tick, frozen=True, tag=28):
+    """The same, and messages expire wherever they are in the queue, not only at its head."""
 
 
 class NodeDown(Command, frozen=True, tag=22):
@@ -440,6 +446,7 @@ _DECODER: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(
     | EnqueueOnce
     | Configure
     | Tick
+    | Expire
     | NodeDown
     | NodeDisconnected
     | NodeConnected

@@ -35,6 +35,7 @@ class MachineFigures(msgspec.Struct, frozen=True):
     returned: the ready messages that were returned. by_priority: the other ready messages by level,
     the highest first. next_delayed_ms, last_delayed_ms: when the first and the last delayed message
     become ready; 0 if there are none. taken and the following counts: see `QueueMessages`.
+    expires_on_time: whether messages expire wherever they are in the queue.
     memory_bytes: about what the state takes, without bodies. oldest_ready_ms: the wall-clock time
     when the oldest ready message was published; 0 if there is none. waited_counts, waited_ms: as in
     `AgeFigures`.
@@ -74,6 +75,8 @@ class MachineFigures(msgspec.Struct, frozen=True):
     delayed_retry_max_ms: int = 0
     duplicates: int = 0
     identifiers: DeduplicationStatus | None = None
+    expired_on_time: int = 0
+    expires_on_time: bool = False
 
 
 def figures(machine: QuorumMachine) -> MachineFigures:
@@ -102,7 +105,7 @@ def figures(machine: QuorumMachine) -> MachineFigures:
         _memory_bytes(machine), delayed_retry=messages.options.delayed_retry,
         delayed_retry_min_ms=messages.options.delayed_retry_min_ms,
         delayed_retry_max_ms=messages.options.delayed_retry_max_ms,
-        duplicates=messages.duplicates,
+        duplicates=messages.duplicates, expired_on_time=messages.expired_on_time,
         identifiers=None if messages.identifiers is None else messages.identifiers.status(),
     )  # fmt: skip
 

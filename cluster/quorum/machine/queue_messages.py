@@ -42,6 +42,8 @@ from leveret.cluster.quorum.machine.runs import NEVER, Run
 
 ROOM_AGAIN: Final = 0.8
 """A queue must shrink to this share of its limit before it takes messages again."""
+EXPIRED_TOGETHER_MAX = 4000
+"""About how many runs one entry drops, so that applying it is no long turn."""
 TAKEN_AT_ONCE_MS: Final = 1
 """AMQP's meaning of a time to live of 0: the message expires unless a consumer takes it at once."""
 
@@ -50,15 +52,17 @@ class QueueMessages:
     """A queue's messages. position: of the next one. is_refusing: publishes are refused.
 
     held_count, held_bytes: of the messages that consumers hold. taken, delivered, delivered_no_ack,
-    got, got_no_ack, got_empty, redelivered, acked, duplicates: what this member has counted since
-    it started, for statistics. They are not part of the state. identifiers: those that are known,
-    by the positions of messages; None if duplicates are taken.
+    got, got_no_ack, got_empty, redelivered, acked, duplicates, expired_on_time: what this member
+    has counted since it started, for statistics. They are not part of the state, and neither is
+    expired_ms: when all messages that had expired were dropped last, wherever they were.
+    identifiers: those that are known, by the positions of messages; None if duplicates are taken.
     """
 
     __slots__ = (
         "_is_for_now", "acked", "consumers", "delayed", "delivered", "delivered_no_ack",
-        "duplicates", "got", "got_empty", "got_no_ack", "held_bytes", "held_count", "identifiers",
-        "is_refusing", "letters", "now_ms", "options", "position", "ready", "redelivered", "taken",
+        "duplicates", "expired_ms", "expired_on_time", "got", "got_empty", "got_no_ack",
+        "held_bytes", "held_count", "identifiers", "is_refusing", "letters", "now_ms", "options",
+        "position", "ready", "redelivered", "taken",
     )  # fmt: skip
 
     def __init__(self, options: Options) -> None:
@@ -75,7 +79,7 @@ class QueueMessages:
         self.held_count = 0
         self.held_bytes = 0
         self.taken = self.delivered = self.delivered_no_ack = self.redelivered = 0
-        self.duplicates = 0
+        self.duplicates = self.expired_on_time = self.expired_ms = 0
         self.identifiers = known_with(options, None)
         self.got = self.got_no_ack = self.got_empty = self.acked = 0
 
@@ -354,6 +358,18 @@ class QueueMessages:
     def _drop_expired(self, effects: Effects | None, early_ms: int = 0) -> None:
         expired = self.ready.take_expired(self.now_ms + early_ms)
         if expired:
+            self.die(expired, Reason.EXPIRED, effects)
+
+    def drop_all_expired(self, effects: Effects | None) -> None:
+        """Drop or dead-letter messages whose time is over, wherever they are in the queue.
+
+        Of very many, some are left for the next entry.
+        """
+        expired = self.ready.take_all_expired(self.now_ms, EXPIRED_TOGETHER_MAX)
+        self.expired_ms = 0 if len(expired) >= EXPIRED_TOGETHER_MAX else self.now_ms
+        if expired:
+            for run in expired:
+                self.expired_on_time += run.count
             self.die(expired, Reason.EXPIRED, effects)
 
     # Settling

@@ -27,6 +27,7 @@ from leveret.cluster.quorum.machine.commands import (
     Discard,
     Enqueue,
     EnqueueOnce,
+    Expire,
     Get,
     Join,
     Leave,
@@ -63,6 +64,10 @@ from leveret.cluster.quorum.machine.senders import Sender, Senders
 
 CHECK_INTERVAL_MS: Final = 60_000
 """How often consumers are checked for messages that they have held for too long, as in RabbitMQ."""
+EXPIRY_INTERVAL_MS: Final = 100
+"""The shortest time between two entries by which messages expire wherever they are."""
+EXPIRY_INTERVAL_OF_BLOCK_MS: Final = 5
+"""So much longer for each block of messages: ten times the time that takes."""
 EXPIRED_AGAIN_MS: Final = 1_000
 """How long to wait for the deletion of an expired queue before it is requested again."""
 
@@ -296,6 +301,8 @@ class QuorumMachine:
 
     def _apply_of_leader(self, index: int, command: Command, effects: Effects | None) -> None:
         if isinstance(command, Tick):
+            if isinstance(command, Expire):
+                self.messages.drop_all_expired(effects)
             self._check_timeouts(effects)
             self._check_use(effects)
         elif isinstance(command, Configure):
@@ -380,6 +387,21 @@ class QuorumMachine:
         if self.timeout_ms != NO_LIMIT and messages.held_count:
             times.append(self.checked_ms + min(self.timeout_ms, CHECK_INTERVAL_MS))
         return min([at_ms for at_ms in times if at_ms], default=0)
+
+    def expire_at_ms(self) -> int:
+        """When the leader has to propose an `Expire`, if messages expire wherever they are; 0 if
+        none does.
+
+        A block of a long queue is unpacked and packed again for each message that leaves it. So the
+        longer the queue is, the more messages leave together.
+        """
+        messages = self.messages
+        earliest_ms = messages.ready.earliest_ms()
+        if not earliest_ms:
+            return 0
+        blocks = sum([queue.block_count for queue in messages.ready.queues()])
+        interval_ms = EXPIRY_INTERVAL_MS + blocks * EXPIRY_INTERVAL_OF_BLOCK_MS
+        return max(earliest_ms, messages.expired_ms + interval_ms)
 
     # For clients that attach, and for new leaders
 

@@ -13,7 +13,7 @@ its name.
 from typing import Final
 
 from leveret.cluster.quorum.machine.run_queue import RunQueue
-from leveret.cluster.quorum.machine.runs import Run
+from leveret.cluster.quorum.machine.runs import NEVER, Run
 
 NORMAL: Final = 0
 HIGH: Final = 1
@@ -172,6 +172,30 @@ class ReadyMessages:
                 expired.append(self._taken(queue, head.count))
         return expired
 
+    def take_all_expired(self, now_ms: int, runs_max: int) -> list[Run]:
+        """Take expired messages from wherever they are, in the order of their times: about
+        `runs_max` runs at most.
+        """
+        expired: list[Run] = []
+        if self.is_successor:
+            return expired
+        for queue in self.queues():
+            if len(expired) < runs_max:
+                expired += queue.take_expired(now_ms, runs_max - len(expired))
+        for run in expired:
+            self.count -= run.count
+            self.bytes -= run.count * run.size
+        self.expiring -= len(expired)
+        expired.sort(key=_expiry_and_position)
+        return expired
+
+    def earliest_ms(self) -> int:
+        """A time before which no message expires, wherever it is; 0 if none does."""
+        if not self.expiring or self.is_successor:
+            return NEVER
+        times = [queue.earliest_ms for queue in self.queues() if queue.expiring]
+        return min([at_ms for at_ms in times if at_ms != NEVER], default=NEVER)
+
     def next_expiry_ms(self) -> int:
         """When the first of the messages at the heads expires; 0 if none does."""
         next_ms = 0
@@ -208,3 +232,7 @@ class ReadyMessages:
 
 def _position(run: Run) -> int:
     return run.position
+
+
+def _expiry_and_position(run: Run) -> tuple[int, int]:
+    return run.expires_at_ms, run.position

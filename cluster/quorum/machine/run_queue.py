@@ -15,7 +15,7 @@ from typing import Final
 
 from leveret.cluster.quorum.machine.live_entries import intervals_of_indexes
 from leveret.cluster.quorum.machine.packed_runs import pack_runs, unpack_runs
-from leveret.cluster.quorum.machine.runs import RUN_BYTES, Run
+from leveret.cluster.quorum.machine.runs import NEVER, RUN_BYTES, Run
 
 BLOCK_RUNS: Final = 512
 """Packing this many takes 0.2 ms. Of a queue of 2,000 runs, half is packed."""
@@ -25,24 +25,30 @@ TAKEN_MAX: Final = 64
 
 class PackedBlock:
     """Packed runs. indexes: the intervals of entries that they refer to. count, bytes: of their
-    messages.
+    messages. expires_ms: when the first of them expires; `NEVER` if none does.
     """
 
-    __slots__ = ("bytes", "count", "data", "indexes")
+    __slots__ = ("bytes", "count", "data", "expires_ms", "indexes")
 
     def __init__(self, data: bytes, runs: list[Run]) -> None:
         self.data = data
         self.indexes = intervals_of_indexes([run.index for run in runs])
         self.count = self.bytes = 0
+        self.expires_ms = first_expiry_ms(runs)
         for run in runs:
             self.count += run.count
             self.bytes += run.count * run.size
 
 
 class RunQueue:
-    """A long queue of runs. count: how many messages it has. expiring: how many runs may expire."""
+    """A long queue of runs. count: how many messages it has. expiring: how many runs may expire.
 
-    __slots__ = ("_at", "_blocks", "_first", "_last", "bytes", "count", "expiring")
+    earliest_ms: no run expires before that time; `NEVER` if none expires at all.
+    """
+
+    __slots__ = (
+        "_at", "_blocks", "_first", "_last", "bytes", "count", "earliest_ms", "expiring",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._first: list[Run] = []
@@ -52,13 +58,14 @@ class RunQueue:
         self.count = 0
         self.bytes = 0
         self.expiring = 0
+        self.earliest_ms = NEVER
 
     def append(self, run: Run) -> None:
         """Add a run at the end."""
         self.count += run.count
         self.bytes += run.count * run.size
         if run.expires_at_ms:
-            self.expiring += 1
+            self._expires(run.expires_at_ms)
         if not self._blocks and not self._last and len(self._first) - self._at < BLOCK_RUNS:
             self._first.append(run)
             return
@@ -66,6 +73,12 @@ class RunQueue:
         if len(self._last) == BLOCK_RUNS:
             self._blocks.append(_block_of(self._last))
             self._last = []
+
+    def _expires(self, expires_at_ms: int) -> None:
+        """A run is added that expires."""
+        self.expiring += 1
+        if self.earliest_ms == NEVER or expires_at_ms < self.earliest_ms:
+            self.earliest_ms = expires_at_ms
 
     @property
     def head(self) -> Run | None:
@@ -93,15 +106,52 @@ class RunQueue:
             self.expiring -= 1
         self._at += 1
         if self._at == len(self._first):
-            self._at = 0
-            if self._blocks:
-                self._first = unpack_runs(self._blocks.pop(0).data)
-            else:
-                self._first, self._last = self._last, []
+            self._first, self._at = [], 0
+            self._fill_first()
             assert self._first or not self.count, "QM9: a queue without a first run has messages"
         elif self._at >= TAKEN_MAX:
             del self._first[: self._at]
             self._at = 0
+
+    def _fill_first(self) -> None:
+        """Have first runs again, if there are others (QM9)."""
+        if self._first:
+            return
+        if self._blocks:
+            self._first = unpack_runs(self._blocks.pop(0).data)
+        else:
+            self._first, self._last = self._last, []
+
+    def take_expired(self, now_ms: int, runs_max: int) -> list[Run]:
+        """Take expired runs from anywhere in the queue, about `runs_max` of them at most."""
+        expired: list[Run] = []
+        if self.earliest_ms == NEVER or self.earliest_ms > now_ms:
+            return expired
+        first = _without(self._first[self._at :], now_ms, expired)
+        blocks: list[PackedBlock] = []
+        for block in self._blocks:
+            if not NEVER < block.expires_ms <= now_ms or len(expired) >= runs_max:
+                blocks.append(block)
+                continue
+            kept = _without(unpack_runs(block.data), now_ms, expired)
+            if kept:
+                blocks.append(_block_of(kept))
+        self._last = _without(self._last, now_ms, expired)
+        self._first, self._at, self._blocks = first, 0, blocks
+        self._fill_first()
+        for run in expired:
+            self.count -= run.count
+            self.bytes -= run.count * run.size
+        self.expiring -= len(expired)
+        times = [first_expiry_ms(self._first), first_expiry_ms(self._last)]
+        times += [block.expires_ms for block in self._blocks]
+        self.earliest_ms = min([at_ms for at_ms in times if at_ms != NEVER], default=NEVER)
+        return expired
+
+    @property
+    def block_count(self) -> int:
+        """How many blocks there are."""
+        return len(self._blocks)
 
     def memory_bytes(self) -> int:
         """About how much memory it takes."""
@@ -171,6 +221,7 @@ class RunQueue:
         self._first, self._at, self._last = unpack_runs(pieces[0]), 0, unpack_runs(pieces[-1])
         self._blocks = []
         self.count = self.bytes = self.expiring = 0
+        self.earliest_ms = NEVER
         self._count_runs(self._first)
         for data in pieces[1:-1]:
             runs = unpack_runs(data)
@@ -184,7 +235,25 @@ class RunQueue:
             self.count += run.count
             self.bytes += run.count * run.size
             if run.expires_at_ms:
-                self.expiring += 1
+                self._expires(run.expires_at_ms)
+
+
+def first_expiry_ms(runs: list[Run]) -> int:
+    """When the first of these runs expires; `NEVER` if none does."""
+    first_ms = NEVER
+    for run in runs:
+        expires_at_ms = run.expires_at_ms
+        if expires_at_ms != NEVER and (first_ms == NEVER or expires_at_ms < first_ms):
+            first_ms = expires_at_ms
+    return first_ms
+
+
+def _without(runs: list[Run], now_ms: int, expired: list[Run]) -> list[Run]:
+    """The runs that have not expired; the others are added to `expired`."""
+    kept: list[Run] = []
+    for run in runs:
+        (expired if NEVER < run.expires_at_ms <= now_ms else kept).append(run)
+    return kept
 
 
 def _block_of(runs: list[Run]) -> PackedBlock:

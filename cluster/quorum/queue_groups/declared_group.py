@@ -29,7 +29,7 @@ from leveret.cluster.quorum.queue_groups.machine_options import (
     QueueRules,
     machine_options,
 )
-from leveret.cluster.quorum.queue_machines import QueueMachine
+from leveret.cluster.quorum.queue_machines import QueueMachine, never
 from leveret.cluster.replicated_queues.membership_record import MembersRecord
 from leveret.cluster.replicated_queues.replicated_queue import ReplicatedQueue
 
@@ -108,6 +108,8 @@ class DeclaredGroup(ReplicatedQueue):
         member = self._groups.members.get(self.group)
         if member is not None and member.is_serving:
             self._propose_options(member)
+            # Whether messages expire wherever they are is not a part of what is proposed.
+            member.plan_tick()
 
     def end(self, is_deleted: bool) -> None:
         """End: the queue is deleted, or the node stops."""
@@ -131,6 +133,8 @@ class DeclaredGroup(ReplicatedQueue):
         self._propose_options(member)
         self._log_default(member)
         self.letters.begin(member, machine_of(member).kept_letters())
+        queue_machine(member).expires_on_time = self._expires_on_time
+        member.plan_tick()
         if self._demand is not None:
             self._watch_demand(member)
         return True
@@ -138,9 +142,13 @@ class DeclaredGroup(ReplicatedQueue):
     def leads_no_more(self, member: GroupMember) -> None:
         """The member does not serve."""
         self.letters.end()
+        queue_machine(member).expires_on_time = never
         if self._demand is not None:
             queue_machine(member).watch(None)
             self._demand.end()
+
+    def _expires_on_time(self) -> bool:
+        return self.queue.expires_on_time
 
     def _log_default(self, member: GroupMember) -> None:
         """Log the default delivery limit of a new queue, once."""

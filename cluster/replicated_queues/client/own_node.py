@@ -25,7 +25,8 @@ class OwnNode(NamedTuple):
     of 0, as before RabbitMQ 4. tells_returns: whether consumers are told how
     often a message was returned beside its failed deliveries, as since 4.3. takes_annotations:
     whether all nodes keep the annotations of modified messages. takes_identifiers: whether all
-    nodes recognise duplicates.
+    nodes recognise duplicates. takes_expiry: whether messages may expire wherever they are, on all
+    nodes.
     """
 
     name: str
@@ -37,3 +38,4 @@ class OwnNode(NamedTuple):
     tells_returns: bool = False
     takes_annotations: Callable[[], bool] = _always
     takes_identifiers: Callable[[], bool] = _always
+    takes_expiry: Callable[[], bool] = _always

@@ -9,12 +9,17 @@ import pytest
 
 import leveret.cluster
 from leveret.cluster.node.cluster_node import FEATURES
-from leveret.cluster.quorum.machine.commands import ANNOTATIONS_FEATURE, DEDUPLICATION_FEATURE
+from leveret.cluster.quorum.machine.commands import (
+    ANNOTATIONS_FEATURE,
+    DEDUPLICATION_FEATURE,
+    ON_TIME_FEATURE,
+)
 from tests.wire_shapes import RECORDED, SENT, differences, shapes
 
 GATED = {
     "cluster.quorum.machine.commands:_DECODER has the kind 11": ANNOTATIONS_FEATURE,
     "cluster.quorum.machine.commands:_DECODER has the kind 13": DEDUPLICATION_FEATURE,
+    "cluster.quorum.machine.commands:_DECODER has the kind 28": ON_TIME_FEATURE,
 }
 """Differences that the version before does not understand, and the feature without which a node is
 not sent them."""

@@ -11,9 +11,11 @@ from leveret.cluster.quorum.machine.commands import (
     Configure,
     Enqueue,
     EnqueuedRun,
+    Expire,
     Get,
     Join,
     Options,
+    Tick,
     decode_entry,
     encode_command,
     enqueued_runs,
@@ -201,6 +203,24 @@ def test_ages_follow_from_the_times_of_entries():
 def test_a_tick_is_an_entry(machine):
     assert machine.tick_at_ms() == 0
     assert decode_entry(machine.tick(9)).now_ms == 9
+
+
+def test_messages_expire_wherever_they_are_only_if_all_nodes_can():
+    machine = QueueMachines().new()
+    runs = runs_of([EnqueuedRun(1, 1, NO_LIMIT, 0), EnqueuedRun(1, 1, 500, 0)])
+    for index, command in enumerate((Join(7, 1, 0, "a", 1), Enqueue(7, 2, 0, runs)), 1):
+        machine.apply(index, machine.entry(encoded(command), 1_000), True)
+    assert machine.tick_at_ms() == 0
+    assert not machine.figures().expires_on_time
+    machine.expires_on_time = lambda: True
+    assert machine.tick_at_ms() == 1_500
+    assert type(decode_entry(machine.tick(1_499)).command) is Tick
+    tick = machine.tick(1_500)
+    assert type(decode_entry(tick).command) is Expire
+    machine.apply(3, tick, True)
+    now = machine.figures()
+    assert (now.ready, now.expired_on_time, now.expires_on_time) == (1, 1, True)
+    assert machine.tick_at_ms() == 0
 
 
 def test_a_publish_that_says_it_has_more_messages_than_its_bytes_hold_is_refused():

@@ -96,7 +96,7 @@ class Program:
         random = self.random
         draw = random.random()
         if draw < 0.5:
-            return commands.Tick()
+            return commands.Expire() if draw < 0.2 else commands.Tick()
         if draw < 0.6:
             return commands.NodeDown(random.choice(NODES), random.randint(0, 3))
         if draw < 0.7:

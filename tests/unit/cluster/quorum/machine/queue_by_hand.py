@@ -14,6 +14,7 @@ from leveret.cluster.quorum.machine.commands import (
     Discard,
     Enqueue,
     EnqueuedRun,
+    Expire,
     Get,
     Join,
     Leave,
@@ -57,10 +58,12 @@ class QueueByHand:
         self.effects = effects.take()
         return self.effects
 
-    def pass_time(self, ms):
-        """Time passes, and the leader has noticed."""
+    def pass_time(self, ms, everywhere=False):
+        """Time passes, and the leader has noticed. everywhere: messages expire not only at the
+        head.
+        """
         self.now_ms += ms
-        return self.apply(Tick())
+        return self.apply(Expire() if everywhere else Tick())
 
     def client(self, node="", incarnation=1):
         """A new client of a node, which is another one unless it is named."""

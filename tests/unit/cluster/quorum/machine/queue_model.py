@@ -360,6 +360,15 @@ class QueueModel:
         self.consumers.append(consumer)
         self.told.append(("got", *name, len(self.waiting) + len(self.returned)))
 
+    def do_expire(self, index, command):
+        every = [*self.returned, *self.waiting]
+        over = [one for one in every if 0 < one.expires_at_ms <= self.now_ms]
+        if not self.options.is_successor:
+            for message in sorted(over, key=lambda one: (one.expires_at_ms, one.position)):
+                (self.returned if message in self.returned else self.waiting).remove(message)
+                self.die(message, "expired")
+        self.do_tick(index, command)
+
     def do_purge(self, index, command):
         count = len(self.waiting) + len(self.returned) + len(self.delayed)
         self.waiting, self.returned, self.delayed, self.taken = [], [], [], 0

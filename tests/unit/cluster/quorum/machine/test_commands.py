@@ -16,6 +16,7 @@ from leveret.cluster.quorum.machine.commands import (
     Discard,
     Enqueue,
     EnqueuedRun,
+    Expire,
     Get,
     Join,
     Leave,
@@ -59,6 +60,7 @@ COMMANDS = [
                 True, False, DelayedRetry.FAILED, 10, 100, 1_800_000)
     ),
     Tick(),
+    Expire(),
     NodeDown("rabbit@two", 5),
     NodeDisconnected("rabbit@two"),
     NodeConnected("rabbit@two"),

@@ -2,7 +2,9 @@
 
 import pytest
 
+from leveret.cluster.quorum.machine import queue_messages
 from leveret.cluster.quorum.machine.commands import (
+    NO_LIMIT,
     Configure,
     DeadLetterStrategy,
     DelayedRetry,
@@ -275,6 +277,65 @@ def test_messages_expire_at_the_head_of_the_queue():
     assert queue.died == [("EXPIRED", 1)]
     queue.pass_time(400)
     assert queue.died == [("EXPIRED", 2), ("EXPIRED", 3)]
+
+
+def test_messages_expire_wherever_they_are_in_the_order_of_their_times():
+    queue = QueueByHand(Options(dead_letters=DEAD))
+    one = queue.client()
+    one.publish(1)
+    one.publish(2, ttl_ms=500)
+    one.publish(1, ttl_ms=100)
+    one.publish(1, ttl_ms=1_000)
+    assert queue.machine.expire_at_ms() == queue.now_ms + 100
+    queue.pass_time(600)
+    assert queue.died == []
+    queue.pass_time(0, everywhere=True)
+    assert queue.died == [("EXPIRED", 4), ("EXPIRED", 2), ("EXPIRED", 3)]
+    assert queue.counts == (2, 0)
+    assert queue.machine.expire_at_ms() == queue.now_ms + 400
+    queue.pass_time(400, everywhere=True)
+    assert (queue.died, queue.machine.expire_at_ms()) == ([("EXPIRED", 5)], 0)
+
+
+def test_messages_expire_in_packed_blocks_of_a_long_queue():
+    queue = QueueByHand(Options(dead_letters=DEAD))
+    one = queue.client()
+    for number in range(3_000):
+        one.publish(1, ttl_ms=NO_LIMIT if number % 3 else 100 + number % 7)
+    queue.pass_time(103, everywhere=True)
+    wanted = [at + 1 for at in range(0, 3_000, 3) if at % 7 <= 3]
+    assert sorted(position for _, position in queue.died) == wanted
+    queue.machine = restore(snapshot(queue.machine))
+    queue.pass_time(10, everywhere=True)
+    assert queue.counts == (2_000, 0)
+    one.consume(credit=3_000)
+    assert queue.positions == [at + 1 for at in range(3_000) if at % 3]
+
+
+def test_messages_that_consumers_hold_expire_when_they_come_back():
+    queue = QueueByHand(Options(dead_letters=DEAD))
+    one = queue.client()
+    consumer = one.consume(credit=1)
+    one.publish(2, ttl_ms=100)
+    queue.pass_time(200, everywhere=True)
+    assert (queue.died, queue.counts) == ([("EXPIRED", 2)], (0, 1))
+    one.give_back(consumer, 1)
+    assert queue.died == [("EXPIRED", 1)]
+
+
+def test_of_very_many_messages_one_entry_drops_some(monkeypatch):
+    monkeypatch.setattr(queue_messages, "EXPIRED_TOGETHER_MAX", 600)
+    queue = QueueByHand()
+    one = queue.client()
+    one.publish(1)
+    for _ in range(2_500):
+        one.publish(1, ttl_ms=100)
+    queue.pass_time(1_000, everywhere=True)
+    left, _ = queue.counts
+    assert 1 < left < 2_501 - 600
+    assert queue.machine.expire_at_ms() <= queue.now_ms
+    while queue.counts != (1, 0):
+        queue.pass_time(0, everywhere=True)
 
 
 def test_a_message_without_time_is_delivered_if_a_consumer_waits_and_is_gone_otherwise():
