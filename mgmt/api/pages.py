@@ -4,17 +4,16 @@ RabbitMQ has its reference at `/api/index.html` and its tools at `/cli`.
 """
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from aiohttp import web
 
+from leveret.mgmt.api.page_files import UI_DIRECTORY, VERSION_PATTERN, PageFiles
 from leveret.mgmt.api.plugin_pages import file_of_plugin
 from leveret.mgmt.api.rabbitmqadmin_file import rabbitmqadmin_file
 from leveret.mgmt.api.reference_page import reference_page
 from leveret.mgmt.api.routes import ROUTES
 from leveret.mgmt.running_node import RunningNode
 
-UI_DIRECTORY = Path(__file__).parent.parent / "ui"
 MOVED = {
     "/api": "/api/index.html", "/api/": "/api/index.html", "/doc/stats.html": "/api/index.html",
     "/cli": "/cli/index.html", "/cli/": "/cli/index.html",
@@ -26,7 +25,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def add_pages(application: web.Application, prefix: str, node: RunningNode) -> None:
     """Add the pages to an application, below a prefix, with those of the plugins of the node."""
     router = application.router
-    router.add_get(f"{prefix}/", _file("index.html"))
+    files = PageFiles()
+    router.add_get(f"{prefix}/", files.send_index)
     # Browsers request it at the root, whatever the page says.
     router.add_get("/favicon.ico", _file("mark.svg"))
     if prefix:
@@ -36,8 +36,9 @@ def add_pages(application: web.Application, prefix: str, node: RunningNode) -> N
     router.add_get(f"{prefix}/api/index.html", _reference(prefix))
     router.add_get(f"{prefix}/cli/index.html", _file("cli.html"))
     router.add_get(f"{prefix}/cli/rabbitmqadmin", _send_rabbitmqadmin)
-    router.add_get(f"{prefix}/ui/plugins/{{plugin}}/{{name}}", _file_of_plugins(node))
-    router.add_get(f"{prefix}/ui/{{name:.*}}", _file_of_pages())
+    for place in (f"{prefix}/ui/{{version:{VERSION_PATTERN}}}", f"{prefix}/ui"):
+        router.add_get(f"{place}/plugins/{{plugin}}/{{name}}", _file_of_plugins(node))
+        router.add_get(f"{place}/{{name:.*}}", files.send_file)
 
 
 async def _send_rabbitmqadmin(request: web.Request) -> web.StreamResponse:
@@ -50,23 +51,6 @@ async def _send_rabbitmqadmin(request: web.Request) -> web.StreamResponse:
 def _file(name: str) -> Handler:
     async def send(request: web.Request) -> web.StreamResponse:
         return web.FileResponse(UI_DIRECTORY / name)
-
-    return send
-
-
-def _file_of_pages() -> Handler:
-    """Send the file of the name in the path. No other name gets to the file system."""
-    files = {
-        path.relative_to(UI_DIRECTORY).as_posix(): path
-        for path in UI_DIRECTORY.rglob("*")
-        if path.is_file()
-    }
-
-    async def send(request: web.Request) -> web.StreamResponse:
-        path = files.get(request.match_info["name"])
-        if path is None:
-            raise web.HTTPNotFound
-        return web.FileResponse(path)
 
     return send
 

@@ -1,12 +1,14 @@
 """Serving the API and pages: over HTTPS, below a path prefix, and with security headers."""
 
 import json
+import re
 import ssl
 import urllib.error
 import urllib.request
 
 import pytest
 
+from leveret.mgmt.api.page_files import UI_DIRECTORY, read_pages
 from tests.feature.certificate_authority import CertificateAuthority
 from tests.mgmt.served_node import ServedNode
 from tests.patience import PATIENCE_SECONDS
@@ -113,6 +115,37 @@ def test_the_reference_of_the_api_lists_its_routes(node):
 def test_browsers_that_ask_for_an_icon_get_one(node):
     status, headers, _ = ask(f"http://127.0.0.1:{node.http_port}/favicon.ico", headers={})
     assert (status, headers["Content-Type"]) == (200, "image/svg+xml")
+
+
+class TestFilesOfPages:
+    def test_a_browser_keeps_those_of_this_version(self, node):
+        root = f"http://127.0.0.1:{node.http_port}/"
+        _, headers, page = ask(root, headers={})
+        assert headers["Cache-Control"] == "no-cache"
+        for name, kind in (("app.js", "javascript"), ("app.css", "css"), ("mark.svg", "svg")):
+            (place,) = set(re.findall(rf'"(ui/v-\w+/{name})"', page))
+            status, headers, content = ask(root + place, headers={})
+            assert (status, headers["Cache-Control"]) == (200, "max-age=31536000, immutable")
+            assert kind in headers["Content-Type"]
+            assert content == (UI_DIRECTORY / name).read_text()
+        module = place.replace("mark.svg", "pages/queue.js")
+        assert "immutable" in ask(root + module, headers={})[1]["Cache-Control"]
+
+    @pytest.mark.parametrize("version", ["", "v-0123/"])
+    def test_a_file_without_this_version_is_asked_for_each_time(self, node, version):
+        root = f"http://127.0.0.1:{node.http_port}/"
+        ask(root, headers={})
+        status, headers, content = ask(f"{root}ui/{version}pages/queue.js", headers={})
+        assert (status, headers["Cache-Control"]) == (200, "no-cache")
+        assert content == (UI_DIRECTORY / "pages/queue.js").read_text()
+
+    def test_another_file_is_another_version(self, tmp_path):
+        (tmp_path / "index.html").write_text("a page")
+        versions = [read_pages(tmp_path).version]
+        for name, text in (("index.html", "a pagE"), ("a", ""), ("b", "a"), ("a", "b")):
+            (tmp_path / name).write_text(text)
+            versions.append(read_pages(tmp_path).version)
+        assert len({*versions}) == 5
 
 
 class TestHeaders:
