@@ -44,6 +44,11 @@ arguments[0].addEventListener("click", () => { document.wasClicked = true; },
 """
 # In another document if the click has loaded one.
 WAS_CLICKED = "return document.wasClicked !== false;"
+# What a user reads, by line. Selenium's own text asks for the style of each element above another.
+TEXT = """
+const lines = arguments[0].innerText.split("\\n").map((one) => one.replace(/\\s+/g, " ").trim());
+return lines.filter((one) => one).join("\\n");
+"""
 OPTION = "return [...arguments[0].options].find((one) => one.value === arguments[1]) ?? null"
 
 
@@ -125,7 +130,11 @@ class Browser:
 
     def text(self):
         """All text of the page."""
-        return self.driver.find_element(By.TAG_NAME, "body").text
+        return self.text_of(self.driver.find_element(By.TAG_NAME, "body"))
+
+    def text_of(self, element):
+        """The text of a part of the page that is to be seen."""
+        return self.driver.execute_script(TEXT, element)
 
     def heading(self):
         """The title of the page."""
@@ -142,7 +151,7 @@ class Browser:
 
     def see_in(self, panel, text):
         """Wait for a text in a section of the page."""
-        self.wait(lambda: text in panel.text, f"{text} in a panel")
+        self.wait(lambda: text in self.text_of(panel), f"{text} in a panel")
 
     # Actions
 
