@@ -20,7 +20,9 @@ def stream(node, vhost):
     """The path of a stream with messages in the API."""
     path = f"{vhost}/{quote(NAME, safe='')}"
     arguments = {"x-queue-type": "stream", "x-max-age": "7D", "x-max-length-bytes": 20_000_000}
-    node.put(f"queues/{path}", {"durable": True, "arguments": arguments})
+    declared = {"durable": True, "arguments": arguments}
+    # It is refused while its group gets no leader, as on a machine whose disk is busy.
+    node.wait_until(lambda: node.put(f"queues/{path}", declared).status < 300, "it is declared")
     return path
 
 

@@ -6,6 +6,7 @@ import json
 import signal
 import urllib.error
 import urllib.request
+from http import HTTPStatus
 
 from pika import exceptions
 
@@ -96,8 +97,17 @@ def running(node):
 
 
 def partitions(node):
-    """From which nodes a node says that it is partitioned."""
-    (own,) = [one for one in api(node, "nodes") if one["name"] == node.name]
+    """From which nodes a node says that it is partitioned; none while its broker is stopped.
+
+    Raises OSError while the node does not answer.
+    """
+    try:
+        shown = api(node, "nodes")
+    except urllib.error.HTTPError as error:
+        if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
+            raise
+        return []
+    (own,) = [one for one in shown if one["name"] == node.name]
     return own["partitions"]
 
 

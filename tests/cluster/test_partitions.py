@@ -23,6 +23,10 @@ from tests.patience import PATIENCE_SECONDS
 
 WHY_NOT = why_not()
 PAUSE_MINORITY = "cluster_partition_handling = pause_minority"
+PATIENT_TICK_S = 5
+"""A node that gets no processor for so long is down for the others, and does not come back if
+partitions are ignored.
+"""
 
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 
@@ -193,7 +197,7 @@ def files_of(node):
 
 
 def test_with_ignore_both_sides_go_on_until_the_operator_restarts_one(tmp_path):
-    with Cluster(tmp_path, 3) as cluster:
+    with Cluster(tmp_path, 3, tick_s=PATIENT_TICK_S) as cluster:
         a, b, c = cluster.nodes
         cluster.cut([a, b], [c])
         c.wait_until(lambda: running(c) == [c.name], "c runs alone")
@@ -255,7 +259,8 @@ def test_with_autoheal_the_side_with_fewer_clients_gives_way_by_itself(tmp_path)
 
 @pytest.mark.parametrize("handling", ["ignore", "autoheal"])
 def test_the_losing_sides_messages_of_a_mirrored_queue_are_in_its_file(tmp_path, handling):
-    with Cluster(tmp_path, 3, f"cluster_partition_handling = {handling}") as cluster:
+    setting = f"cluster_partition_handling = {handling}"
+    with Cluster(tmp_path, 3, setting, tick_s=PATIENT_TICK_S) as cluster:
         a, b, c = cluster.nodes
         a.ctl("set_policy", "ha", "^mirrored$", '{"ha-mode": "all", "ha-sync-mode": "automatic"}')
         declare(a, "mirrored")

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import count
 
 import aiormq
@@ -39,6 +39,20 @@ def until_lost() -> Iterator[None]:
     except Exception as error:
         if type(error) is not Exception:
             raise
+
+
+async def end_all(tasks: Collection[asyncio.Task[None]]) -> list[BaseException]:
+    """Cancel tasks until all have ended, and return what they have raised.
+
+    One that is cancelled in the turn in which `asyncio.wait_for` has its result does not notice it.
+    """
+    running = {*tasks}
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=2 * RETRY_SECONDS)
+    raised = [task.exception() for task in tasks if not task.cancelled()]
+    return [error for error in raised if error is not None]
 
 
 class Clients:
@@ -78,7 +92,7 @@ class Clients:
 
     @property
     def under_way(self) -> list[str]:
-        """The messages whose fate publishers wait for."""
+        """What publishers wait for: the confirms of these messages."""
         return [*self._under_way]
 
     async def stop_publishing(self) -> None:
@@ -95,9 +109,7 @@ class Clients:
             is_quiet = seen == now and not await asyncio.to_thread(self._depth)
             seen, quiet = now, quiet + 1 if is_quiet else 0
             await asyncio.sleep(DRAINED_SECONDS)
-        for task in self._consumers:
-            task.cancel()
-        await asyncio.gather(*self._consumers, return_exceptions=True)
+        await end_all(self._consumers)
 
     def problems(self) -> list[str]:
         """What is wrong with the clients, beside the account."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from leveret.broker.protocols.stream import codes
-from tests.jepsen.clients import LOOK_SECONDS, PUBLISH_SECONDS, RETRY_SECONDS
+from tests.jepsen.clients import LOOK_SECONDS, PUBLISH_SECONDS, RETRY_SECONDS, end_all
 from tests.jepsen.group_account import GroupAccount
 from tests.jepsen.stream_protocol import LOST, SUBSCRIPTION, StreamClient, read_chunk
 from tests.protocol.stream_peer import string
@@ -125,11 +125,8 @@ class Groups:
         await asyncio.sleep(STAY_SECONDS[1] / 2)
         for group in self._groups.values():
             group.finished()
-        for task in self._tasks:
-            task.cancel()
-        for error in await asyncio.gather(*self._tasks, return_exceptions=True):
-            if not isinstance(error, asyncio.CancelledError):
-                raise AssertionError(f"a member of a group has failed: {error!r}")
+        for error in await end_all(self._tasks):
+            raise AssertionError(f"a member of a group has failed: {error!r}")
 
     async def _be_member(self, name: str, queue: str) -> None:
         group = self._groups[queue]

@@ -135,7 +135,7 @@ async def _run(
         problems.append(str(error))
     except TimeoutError:
         waiting = ", ".join(clients.under_way[:UNDER_WAY_SHOWN])
-        problems.append(f"publishers, or consumers, wait for ever; not confirmed: {waiting}")
+        problems.append(f"publishers, or consumers, wait for ever, for {waiting}")
         problems += await asyncio.to_thread(kind.states, cluster.nodes)
     if wanted.mode in (AUTOHEAL, IGNORE):
         # Only these modes have a side that loses what was confirmed.

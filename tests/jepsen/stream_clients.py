@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import aiormq
@@ -23,6 +23,7 @@ from tests.jepsen.clients import (
     RETRY_SECONDS,
     UNDER_WAY,
     Clients,
+    end_all,
 )
 from tests.jepsen.group_account import GroupAccount
 from tests.jepsen.group_members import Groups
@@ -66,27 +67,35 @@ class StreamClients(Clients):
 
     async def drain(self) -> None:
         """Read all of all streams on all nodes."""
-        for task in self._consumers:
-            task.cancel()
-        for error in await asyncio.gather(*self._consumers, return_exceptions=True):
-            if not isinstance(error, asyncio.CancelledError):
-                self._streams.wrong.append(f"a reader has failed: {error!r}")
+        for error in await end_all(self._consumers):
+            self._streams.wrong.append(f"a reader has failed: {error!r}")
         for queue in self._queues:
             for node in self._urls:
-                await self._look_at_offset(node, queue)
-            await self._publish_end(queue)
+                with self._waiting_for(f"the stored offset of {queue} at {node}"):
+                    await self._look_at_offset(node, queue)
+            with self._waiting_for(f"the confirm of the last message of {queue}"):
+                await self._publish_end(queue)
             readings = [
                 Reading(self._streams, queue, f"the last one at {one}") for one in self._urls
             ]
             self._streams.last[queue] = readings
-            await asyncio.gather(
-                *(
-                    self._read_all(node, queue, reading)
-                    for node, reading in zip(self._urls, readings, strict=True)
+            with self._waiting_for(f"all messages of {queue}"):
+                await asyncio.gather(
+                    *(
+                        self._read_all(node, queue, reading)
+                        for node, reading in zip(self._urls, readings, strict=True)
+                    )
                 )
-            )
         last = {queue: max(self._streams.last[queue][0].messages) for queue in PARTITIONS}
-        await self._groups.finish(last)
+        with self._waiting_for("the groups, which have not got the last messages"):
+            await self._groups.finish(last)
+
+    @contextlib.contextmanager
+    def _waiting_for(self, what: str) -> Iterator[None]:
+        """What a run tells whose clients wait for ever: it stays if the block is cancelled."""
+        self._under_way[what] = None
+        yield
+        del self._under_way[what]
 
     # Publishing
 
