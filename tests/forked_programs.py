@@ -20,6 +20,7 @@ import ctypes
 import functools
 import gc
 import importlib
+import io
 import json
 import os
 import selectors
@@ -149,6 +150,37 @@ def start_program(
     return ForkedProgram([program, *command], ours)
 
 
+class PipedProgram:
+    """A program that runs, and what it prints. stdout, stderr: open files of text."""
+
+    def __init__(self, program: str, *words: object) -> None:
+        (out, output), (err, errors) = os.pipe(), os.pipe()
+        with open(output, "wb") as to_stdout, open(errors, "wb") as to_stderr:
+            self.process = start_program(program, *words, output=to_stdout, errors=to_stderr)
+        self.stdout, self.stderr = open(out), open(err)  # noqa: SIM115
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self.process.poll()
+
+    def kill(self) -> None:
+        """End it, and wait for its end."""
+        self.process.kill()
+        self.wait()
+
+    def wait(self) -> int:
+        """Wait for its end; the exit code."""
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def communicate(self) -> tuple[str, str]:
+        """Wait for the end; what it has printed since, and its errors."""
+        with self.stdout, self.stderr:
+            printed = self.stdout.read(), self.stderr.read()
+        self.wait()
+        return printed
+
+
 def _of_imports(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that say what a program imports."""
     read = ("PYTHON", PURE_VARIABLE)
@@ -245,6 +277,11 @@ def become(start: Start, files: list[int]) -> Any:
     os.dup2(files[1], 1)
     os.dup2(files[2], 2)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    # Those of before remember whether one can seek in the files that they had.
+    sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)
+    sys.stderr = io.TextIOWrapper(
+        io.FileIO(2, "w", closefd=False), errors="backslashreplace", write_through=True
+    )
     os.environ.clear()
     os.environ.update(start.environment)
     os.chdir(start.directory)

@@ -5,51 +5,39 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import pika
 import pytest
 from pika import exceptions
 
-from tests.patience import PATIENCE_SECONDS
+from tests.forked_programs import start_program
+from tests.patience import LOOK_SECONDS, PATIENCE_SECONDS
 from tests.ports import free_port
 
 
 class Server:
-    """A server process and its address."""
+    """A node and its address."""
 
     def __init__(self, folder, *options):
         self.port = free_port()
         self.folder = folder
-        command = [
-            sys.executable,
-            "-m",
-            "leveret.mgmt.cli.entry",
-            "serve",
-            "--bind",
-            "127.0.0.1",
-        ]
-        command += [
-            "--port",
-            str(self.port),
-            "--management-port",
-            "0",
-            "--prometheus-port",
-            "0",
-            "--data-dir",
-            str(folder),
-        ]
-        self.process = subprocess.Popen(
-            [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
+        self._log = folder.with_name(f"{folder.name} {self.port}.log")
+        with self._log.open("w") as output:
+            self.process = start_program(
+                "leveret", "serve", "--bind", "127.0.0.1", "--port", self.port,
+                "--management-port", 0, "--prometheus-port", 0, "--data-dir", folder, *options,
+                output=output,
+            )  # fmt: skip
 
     def wait_until_ready(self):
         """Return the lines that it printed until it was ready."""
-        lines = []
-        for line in self.process.stdout:
-            lines.append(line)
-            if "ready" in line:
-                return lines
-        raise AssertionError(f"the server did not start: {lines}")
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while " ready in" not in (printed := self._log.read_text()):
+            assert self.process.poll() is None, f"the node did not start: {printed}"
+            assert time.monotonic() < deadline, f"the node is not ready: {printed}"
+            time.sleep(LOOK_SECONDS)
+        return printed.splitlines()
 
     def connect(self):
         return pika.BlockingConnection(
@@ -58,8 +46,12 @@ class Server:
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        output, _ = self.process.communicate(timeout=PATIENCE_SECONDS)
-        return output
+        return self.wait_for_end()
+
+    def wait_for_end(self):
+        """Wait until it has ended; return what it printed."""
+        self.process.wait(PATIENCE_SECONDS)
+        return self._log.read_text()
 
 
 @pytest.fixture
@@ -69,16 +61,6 @@ def server(tmp_path):
     yield server
     if server.process.poll() is None:
         server.stop(signal.SIGKILL)
-
-
-def test_the_first_line_says_what_runs_where(tmp_path):
-    server = Server(tmp_path / "data", "--node", "hare@here")
-    first, *others = server.wait_until_ready()
-    server.stop()
-    assert "Leveret" in first
-    assert "hare@here" in first
-    assert str(tmp_path / "data") in first
-    assert any(f"listening for AMQP on 127.0.0.1:{server.port}" in line for line in others)
 
 
 def test_a_listener_for_streams_is_named(tmp_path):
@@ -145,7 +127,7 @@ def test_the_log_of_an_orderly_stop_has_no_errors(server):
 
 def test_a_second_server_on_the_same_data_is_refused(server):
     second = Server(server.folder)
-    output, _ = second.process.communicate(timeout=PATIENCE_SECONDS)
+    output = second.wait_for_end()
     assert second.process.returncode == 1
     assert f"process {server.process.pid}" in output
 
@@ -154,7 +136,7 @@ def test_an_unknown_key_is_named_with_the_nearest_one(tmp_path):
     file = tmp_path / "rabbitmq.conf"
     file.write_text("# settings\nheartbeet = 30\n")
     server = Server(tmp_path / "data", "--config", str(file))
-    output, _ = server.process.communicate(timeout=PATIENCE_SECONDS)
+    output = server.wait_for_end()
     assert server.process.returncode == 2
     assert "rabbitmq.conf" in output
     assert "line 2" in output
@@ -175,16 +157,22 @@ def test_a_name_with_line_breaks_forges_no_line_of_the_log(server):
     assert not any(line.startswith("2030") for line in log.splitlines())
 
 
-def test_the_environment_sets_the_port(tmp_path):
+def test_the_command_says_first_what_runs_where_and_the_environment_sets_its_port(tmp_path):
     port = free_port()
     process = subprocess.Popen(
-        [sys.executable, "-m", "leveret.mgmt.cli.entry", "serve", "--data-dir", str(tmp_path)],
+        [
+            sys.executable, "-m", "leveret.mgmt.cli.entry", "serve", "--node", "hare@here",
+            "--data-dir", str(tmp_path),
+        ],
         stdout=subprocess.PIPE, text=True,
         env=os.environ
         | {"LEVERET_PORT": str(port), "LEVERET_BIND": "127.0.0.1"}
         | dict.fromkeys(("LEVERET_MANAGEMENT_PORT", "LEVERET_PROMETHEUS_PORT"), "0"),
     )  # fmt: skip
+    first = next(process.stdout)
     listening = next(line for line in process.stdout if "AMQP on" in line)
     process.terminate()
     process.communicate(timeout=PATIENCE_SECONDS)
-    assert f"127.0.0.1:{port}" in listening
+    for text in ("Leveret", "hare@here", str(tmp_path)):
+        assert text in first
+    assert f"listening for AMQP on 127.0.0.1:{port}" in listening

@@ -1,20 +1,15 @@
 """Who changed what is in the node's log and in the audit log, whichever way it was asked for."""
 
 import getpass
-import subprocess
-import sys
 from urllib.parse import quote
 
 import pika
 
-from tests.patience import PATIENCE_SECONDS
+from tests.forked_programs import run_program
 
 
 def control(node, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-m", "leveret.mgmt.ctl.leveretctl", "--data-dir", node.data_dir,
-         *arguments], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
-    )  # fmt: skip
+    done = run_program("leveretctl", "--data-dir", node.data_dir, *arguments)
     assert done.returncode == 0, done.stderr
 
 

@@ -3,8 +3,6 @@
 import json
 import queue
 import socket
-import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -12,6 +10,7 @@ from contextlib import contextmanager, suppress
 import pika
 import pytest
 
+from tests.forked_programs import PipedProgram, run_program
 from tests.patience import PATIENCE_SECONDS
 
 FIELDS = {
@@ -33,11 +32,8 @@ class Listening:
     """A running command, and the events that it has printed so far."""
 
     def __init__(self, node, *options):
-        command = [sys.executable, "-m", "leveret.mgmt.ctl.leveretctl",
-         "--data-dir", str(node.data_dir),
-                   "consume_event_stream", *options]  # fmt: skip
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        self.process = PipedProgram(
+            "leveretctl", "--data-dir", node.data_dir, "consume_event_stream", *options
         )
         self._lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
@@ -70,7 +66,6 @@ def listening(node, *options):
         yield heard
     finally:
         heard.process.kill()
-        heard.process.wait(PATIENCE_SECONDS)
 
 
 def _wait_until_it_listens(node, heard):
@@ -81,6 +76,7 @@ def _wait_until_it_listens(node, heard):
         with suppress(queue.Empty):
             heard.next(0.1)
             break
+        assert heard.process.returncode is None, heard.process.stderr.read()
     else:
         raise AssertionError("the command does not listen")
     node.put("queues/%2F/last-probe")
@@ -246,12 +242,9 @@ class TestOperators:
 
 
 def _set_watermark(node, amount):
-    subprocess.run(
-        [sys.executable, "-m", "leveret.mgmt.ctl.leveretctl",
-         "--data-dir", node.data_dir,
-         "set_vm_memory_high_watermark", "absolute", amount],
-        check=True, timeout=PATIENCE_SECONDS, capture_output=True,
-    )  # fmt: skip
+    words = ("set_vm_memory_high_watermark", "absolute", amount)
+    done = run_program("leveretctl", "--data-dir", node.data_dir, *words)
+    assert done.returncode == 0, done.stderr
 
 
 class TestTheCommand:
@@ -263,14 +256,13 @@ class TestTheCommand:
 
     def test_a_pattern_that_is_none_is_refused(self, node):
         heard = Listening(node, "--pattern", "(")
-        _, error = heard.process.communicate(timeout=PATIENCE_SECONDS)
-        assert heard.process.returncode == 65
-        assert "the pattern is not a valid regular expression" in error
+        assert heard.process.wait() == 65
+        assert "the pattern is not a valid regular expression" in heard.process.stderr.read()
 
     def test_it_ends_after_its_duration_though_events_keep_coming(self, node, vhost):
         heard = Listening(node, "--duration", "1")
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while heard.process.poll() is None and time.monotonic() < deadline:
+        while heard.process.returncode is None and time.monotonic() < deadline:
             node.put(f"queues/{vhost}/q")
             node.delete(f"queues/{vhost}/q")
         assert heard.process.returncode == 0

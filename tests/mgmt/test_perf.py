@@ -14,7 +14,7 @@ import threading
 import pytest
 
 from tests.feature.certificate_authority import CertificateAuthority
-from tests.forked_programs import run_program
+from tests.forked_programs import PipedProgram, run_program
 from tests.mgmt.served_node import ServedNode
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_ports
@@ -298,13 +298,11 @@ def test_a_server_at_the_address_that_is_not_a_broker():
 def test_a_broker_that_goes_away_ends_the_run_with_what_was_counted(tmp_path):
     node = ServedNode(tmp_path)
     try:
-        process = subprocess.Popen(
-            [*COMMAND, "-h", uri_of(node), "-r", "100", "-i", "0.2", "-a"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        options = ("-h", uri_of(node), "-r", "100", "-i", "0.2", "-a")
+        process = PipedProgram("leveret", "perf", *options)
         assert "sent: " in process.stdout.readline()
         node.process.kill()
-        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+        out, err = process.communicate()
     finally:
         node.stop()
     assert process.returncode == 1
@@ -320,14 +318,11 @@ def test_a_broker_that_goes_away_ends_the_run_with_what_was_counted(tmp_path):
     ],
 )
 def test_a_deleted_queue_is_told(node, vhost, options, problem):
-    command = [*COMMAND, "-h", uri_of(node, vhost), "-r", "100", "-i", "0.2", "-u", "short-lived"]
-    process = subprocess.Popen(
-        [*command, *options],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    words = ["-h", uri_of(node, vhost), "-r", "100", "-i", "0.2", "-u", "short-lived"]
+    process = PipedProgram("leveret", "perf", *words, *options)
     assert "sent: " in process.stdout.readline()
     node.delete(f"queues/{vhost}/short-lived")
-    _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    _, err = process.communicate()
     assert process.returncode == 1
     assert problem in err
     assert "Traceback" not in err
@@ -355,17 +350,15 @@ def test_a_wrong_use_is_told_in_one_line():
 def test_a_broker_that_is_starting_is_waited_for(tmp_path):
     node = ServedNode(tmp_path)
     node.stop()
-    process = subprocess.Popen(
-        [*COMMAND, "-h", uri_of(node), "-C", "10", "-D", "10", "-sst", "30"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    options = ("-h", uri_of(node), "-C", "10", "-D", "10", "-sst", "30")
+    process = PipedProgram("leveret", "perf", *options)
     try:
         with socket.create_server(("127.0.0.1", node.port)) as server:
             # It has tried once when it reaches this server, which refuses it.
             server.settimeout(PATIENCE_SECONDS)
             server.accept()[0].close()
         node.start()
-        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+        out, err = process.communicate()
     finally:
         node.stop()
     assert (process.returncode, err) == (0, "")
