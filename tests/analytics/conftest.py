@@ -9,14 +9,16 @@ from leveret.analytics.job.session import start_session
 from tests.analytics.known_trace import write_known_trace
 from tests.analytics.running import analyze_quickly
 
+FOR_SHORT_RUNS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 FOR_FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": FOR_SHORT_RUNS,
     "spark.sql.shuffle.partitions": "4",
 }
 """Compiling queries takes longer than running them on so little data, and so does writing 200 parts
-of it.
+of it. Of the 48 MB that Java has for compiled code at this level, a run of all tables needs more,
+and goes on without a compiler when they are full.
 """
 
 
