@@ -21,6 +21,11 @@ PYTEST = (
 )  # fmt: skip
 """Without plugins that these tests need for themselves: they take half of a start."""
 AUTO_MODE = "[pytest]\nasyncio_mode = auto\n"
+WITHOUT_A_MARK = """
+async def test_url(async_amqp_broker, async_amqp_virtual_clock_broker):
+    async_amqp_virtual_clock_broker.advance(1)
+    assert async_amqp_broker.url != async_amqp_virtual_clock_broker.url
+"""
 
 
 def examples():
@@ -68,9 +73,10 @@ def test_an_example_that_is_a_program(example, tmp_path):
 
 @pytest.mark.parametrize("settings", ["", AUTO_MODE], ids=["strict mode", "auto mode"])
 def test_the_examples_for_pytest(settings, tmp_path):
+    blocks = [block for _, block in examples() if is_for_pytest(block)]
     if settings:
         (tmp_path / "pytest.ini").write_text(settings)
-    blocks = [block for _, block in examples() if is_for_pytest(block)]
+        blocks.append(WITHOUT_A_MARK)
     for number, block in enumerate(blocks):
         directory = tmp_path / f"project{number}"
         directory.mkdir()
@@ -78,17 +84,7 @@ def test_the_examples_for_pytest(settings, tmp_path):
     assert len(blocks) >= 3
     output = run(*PYTEST, cwd=tmp_path)
     assert re.search(f"asyncio: mode=.*{'auto' if settings else 'strict'}", output, re.IGNORECASE)
-    assert " 4 passed" in output
-
-
-def test_an_asyncio_test_needs_no_mark_in_auto_mode(tmp_path):
-    (tmp_path / "pytest.ini").write_text(AUTO_MODE)
-    (tmp_path / "test_url.py").write_text(
-        "async def test_url(async_amqp_broker, async_amqp_virtual_clock_broker):\n"
-        "    async_amqp_virtual_clock_broker.advance(1)\n"
-        "    assert async_amqp_broker.url != async_amqp_virtual_clock_broker.url\n"
-    )
-    assert " 1 passed" in run(*PYTEST, cwd=tmp_path)
+    assert f" {5 if settings else 4} passed" in output
 
 
 def test_the_celery_example(tmp_path):

@@ -46,7 +46,7 @@ async def test_killed_at_a_point(tmp_path, point):
     await traffic.declare()
     node.kill()
     was_reached = False
-    for count, seconds in ((1, 4 if point in RARE else PATIENCE_SECONDS), (4, 1)):
+    for count, seconds in ((1, 1 if point in RARE else PATIENCE_SECONDS), (4, 1)):
         is_up = node.start(LEVERET_CRASH_AT=f"{point}:{count}")
         tasks = await traffic.run_until_killed(node.process, seconds) if is_up else []
         was_reached |= node.process.poll() is not None
