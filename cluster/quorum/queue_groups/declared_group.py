@@ -10,11 +10,13 @@ from collections.abc import Callable
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.runtime.names import QUEUE, SUCCESSOR_PREFIX, resource
+from leveret.broker.runtime.shared_features import SharedFeatures
 from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.groups.groups import Groups
 from leveret.cluster.groups.uses import GroupUse
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.cluster.quorum.machine.commands import (
+    DEDUPLICATION_FEATURE,
     Command,
     Configure,
     Options,
@@ -45,14 +47,15 @@ class DeclaredGroup(ReplicatedQueue):
     def __init__(
         self, group: int, vhost: str, name: str, rules: QueueRules, record: MembersRecord,
         groups: Groups, ended: Callable[[int, bool], object], *, is_new: bool,
-        consumer_timeout_ms: int | None,
+        consumer_timeout_ms: int | None, features: SharedFeatures,
     ) -> None:  # fmt: skip
-        """consumer_timeout_ms: the node's."""
+        """consumer_timeout_ms: the node's. features: those of the cluster."""
         super().__init__(group, vhost, name, record, groups, ended, is_new=is_new)
         self.declared_at_s = groups.wall_ms() / 1000
         self._proposed: Options | None = None
         self._rules = rules
         self._consumer_timeout_ms = consumer_timeout_ms
+        self._features = features
         self._service: QueueGroup | None = None
         self._demand: Demand | None = None
 
@@ -67,13 +70,15 @@ class DeclaredGroup(ReplicatedQueue):
         service, self._service = self._service, None
         assert service is not None, "the client was made with it"
         service.begin(use)
-        self._options = self._machine_options(queue.options)
+        self._wanted = queue.options
+        self._options = self._machine_options()
 
-    def _machine_options(self, options: QueueOptions) -> Options:
+    def _machine_options(self) -> Options:
         is_successor = self.queue.name.startswith(SUCCESSOR_PREFIX)
         return machine_options(
-            options, self._rules, self._consumer_timeout_ms, is_successor=is_successor
-        )
+            self._wanted, self._rules, self._consumer_timeout_ms, is_successor=is_successor,
+            takes_identifiers=self._features.all_have(DEDUPLICATION_FEATURE),
+        )  # fmt: skip
 
     # Calls of the client to the member
 
@@ -103,13 +108,20 @@ class DeclaredGroup(ReplicatedQueue):
         if self._service is not None:
             # Policies apply to a queue before its declaration is complete.
             return
-        self._options = self._machine_options(options)
+        self._wanted = options
+        self._options = self._machine_options()
         self.letters.options_changed()
         member = self._groups.members.get(self.group)
         if member is not None and member.is_serving:
             self._propose_options(member)
             # Whether messages expire wherever they are is not a part of what is proposed.
             member.plan_tick()
+
+    def nodes_changed(self, member: GroupMember) -> None:
+        """Nodes have come or gone: propose options that all nodes understand from now on."""
+        if self._wanted.deduplicates:
+            self._options = self._machine_options()
+            self._propose_options(member)
 
     def end(self, is_deleted: bool) -> None:
         """End: the queue is deleted, or the node stops."""
@@ -130,6 +142,7 @@ class DeclaredGroup(ReplicatedQueue):
         if not super().begins_to_lead(member):
             return False
         self._proposed = machine_of(member).messages.options
+        self._options = self._machine_options()
         self._propose_options(member)
         self._log_default(member)
         self.letters.begin(member, machine_of(member).kept_letters())

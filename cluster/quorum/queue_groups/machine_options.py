@@ -40,13 +40,17 @@ _RETRIES = {
 
 def machine_options(
     options: QueueOptions, rules: QueueRules, consumer_timeout_ms: int | None = None,
-    *, is_successor: bool = False,
+    *, is_successor: bool = False, takes_identifiers: bool = True,
 ) -> Options:  # fmt: skip
     """The options of the machine. Those of the leader's node take effect.
 
     consumer_timeout_ms: the node's, for queues without one. is_successor: see `Options`.
+    takes_identifiers: whether all nodes recognise duplicates. A member of an earlier version would
+    keep the options without the size of the cache, and so differ from the others when it is
+    upgraded: it is set by an entry that all understand.
     """
     limit = delivery_limit(options, rules)
+    has_cache = options.deduplicates and takes_identifiers
     machine = Options(
         max_length=_limit(options.max_length),
         max_length_bytes=_limit(options.max_length_bytes),
@@ -60,8 +64,8 @@ def machine_options(
         priorities=_PRIORITIES[rules],
         returns_to_end=_returns_to_end(options, limit, rules),
         is_successor=is_successor,
-        cache_size=(options.cache_size or SIZE_DEFAULT) if options.deduplicates else 0,
-        cache_ttl_ms=options.cache_ttl_ms or 0,
+        cache_size=(options.cache_size or SIZE_DEFAULT) if has_cache else 0,
+        cache_ttl_ms=(options.cache_ttl_ms or 0) if has_cache else 0,
     )
     if rules is not QueueRules.OF_4_3:
         return machine

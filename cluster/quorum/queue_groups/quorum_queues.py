@@ -120,6 +120,7 @@ class QuorumQueues(GroupKind[DeclaredGroup]):
             self._ended,
             is_new=not self._own_members.is_restoring,
             consumer_timeout_ms=config.consumer_timeout_ms,
+            features=self._services.shared_features,
         )
         return declared.new_service()
 
@@ -165,6 +166,7 @@ class QuorumQueues(GroupKind[DeclaredGroup]):
         for group, declared in self.declared.items():
             member = self.groups.members.get(group)
             if member is not None and member.is_serving:
+                declared.nodes_changed(member)
                 self._tell_states_to(declared, member, changed)
 
     def _tell_states_to(self, declared: DeclaredGroup, member: GroupMember, changed: str) -> None:

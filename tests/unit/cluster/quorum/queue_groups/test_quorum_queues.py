@@ -92,3 +92,15 @@ async def test_a_policy_that_is_taken_back_before_it_is_applied_is_not_in_force(
         declared.configure(queue.options._replace(max_length=5))
         declared.configure(queue.options)
         assert await options_when_applied(member) == before
+
+
+async def test_duplicates_are_recognised_when_all_nodes_do_so():
+    """A member of an earlier version would keep the options without the size of the cache."""
+    async with EmbeddedBroker(definitions={"queues": [QUEUE]}) as node:
+        groups, queue, member = await led(node)
+        node.broker.services.shared_features.all_have = lambda _: False
+        groups.declared[member.group].configure(queue.options._replace(deduplicates=True))
+        assert (await options_when_applied(member)).cache_size == 0
+        node.broker.services.shared_features.all_have = lambda _: True
+        groups.view_changed()
+        assert (await options_when_applied(member)).cache_size > 0
