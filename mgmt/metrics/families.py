@@ -173,7 +173,11 @@ QUEUE = (
     *_gauges(stream_segments="Total number of stream segment files"),
     *_counters(queue_duplicates_total="Messages that queues refused as duplicates"),
     *_gauges(
-        queue_deduplication_identifiers="Identifiers that queues know to recognise duplicates"
+        queue_deduplication_identifiers="Identifiers that queues know to recognise duplicates",
+        queue_messages_delayed="Returned messages that wait for their delayed retry",
+        queue_next_delayed_timestamp_seconds=(
+            "When the first of them is delivered again, in seconds since 1970; 0 if none waits"
+        ),
     ),
     *_counters(
         queue_expired_on_time_total="Messages that expired at their times, wherever they were"

@@ -22,16 +22,25 @@ GROUPS = {
 }
 OTHER_GROUPS = frozenset(("channel_queue_metrics", "channel_queue_exchange_metrics"))
 ALL = names.QUEUE_COARSE + names.QUEUE_CONSUMERS + names.QUEUE
-NOT_SUMMED = frozenset(("queue_consumer_capacity", "queue_head_message_timestamp"))
+NOT_SUMMED = frozenset((
+    "queue_consumer_capacity", "queue_head_message_timestamp",
+    "queue_next_delayed_timestamp_seconds",
+))  # fmt: skip
+DISABLED = "disabled"
+"""How a queue shows that it delays no retries."""
 DISK_FAMILIES = ("queue_disk_reads_total", "queue_disk_writes_total")
 SUMMED_AT_ONCE = 256
 LOOKED_AT_ONCE = 20
 """Queues examined before the slice may end: a tenth of a millisecond."""
 PUBLISHED_AT = COLUMNS.index(names.PUBLISHED[0])
-TIMESTAMP_AT, SEGMENTS_AT = (
+TIMESTAMP_AT, SEGMENTS_AT, DUPLICATES_AT, IDENTIFIERS_AT, DELAYED_AT, NEXT_DELAYED_AT = (
     [family.name for family in COLUMNS].index(name)
-    for name in ("queue_head_message_timestamp", "stream_segments")
-)
+    for name in (
+        "queue_head_message_timestamp", "stream_segments", "queue_duplicates_total",
+        "queue_deduplication_identifiers", "queue_messages_delayed",
+        "queue_next_delayed_timestamp_seconds",
+    )
+)  # fmt: skip
 DELIVERY_AT = COLUMNS.index(names.QUEUE_DELIVERY[0])
 
 
@@ -63,6 +72,11 @@ async def gather(sampler: Sampler, vhosts: set[str] | None = None) -> QueueRows:
         row[TIMESTAMP_AT] = status.head_timestamp_s
         if status.stream is None:
             row[SEGMENTS_AT] = None
+        row[NEXT_DELAYED_AT] = _next_delayed_s(status)
+        if row[NEXT_DELAYED_AT] is None:
+            row[DELAYED_AT] = None
+        if status.deduplication is None:
+            row[DUPLICATES_AT] = row[IDENTIFIERS_AT] = None
         found.rows.append(row)
     return found
 
@@ -128,8 +142,16 @@ def _state(status: QueueStatus) -> tuple[float, ...]:
         0, storage.disk_reads, storage.disk_writes, 0,
         0 if status.stream is None else status.stream.segments,
         counts.duplicates, 0 if status.deduplication is None else status.deduplication.entries,
-        counts.expired_on_time,
+        counts.delayed, 0, counts.expired_on_time,
     )  # fmt: skip
+
+
+def _next_delayed_s(status: QueueStatus) -> float | None:
+    """When the first delayed message is delivered again; None without delayed retries."""
+    retries = status.retries or status.quorum
+    if retries is None or (retries.delayed_retry == DISABLED and not status.counts.delayed):
+        return None
+    return retries.next_delayed_ms / 1000
 
 
 def _counts(counts: CoarseCounts) -> tuple[int, ...]:

@@ -45,8 +45,9 @@ def test_they_are_listed_and_shown_with_the_queue(node, vhost, channel):
     assert queue["delayed_retry"] == f"all (min: {A_DAY_MS}ms, max: {A_DAY_MS}ms)"
     assert queue["next_delayed_at"] == first["due_at"] <= queue["last_delayed_at"]
     page = node.metrics("/metrics/per-object")
-    for metric in ("messages", "messages_persistent"):
+    for metric in ("messages", "messages_persistent", "messages_delayed"):
         assert f'rabbitmq_queue_{metric}{{vhost="{vhost}",queue="q"}} 3' in page
+    assert f'queue_next_delayed_timestamp_seconds{{vhost="{vhost}",queue="q"}}' in page
 
 
 def test_one_is_delivered_now_by_its_position_or_id_and_the_rest_discarded(node, vhost, channel):

@@ -46,6 +46,8 @@ def random_options(random: Random) -> Options:
         delayed_retry=random.choice((DelayedRetry.DISABLED, *DelayedRetry)),
         delayed_retry_min_ms=random.choice((10, 50)),
         delayed_retry_max_ms=random.choice((50, 100)),
+        cache_size=random.choice((0, 1000)),
+        cache_ttl_ms=random.choice((0, 40)),
         consumer_timeout_ms=seldom(30, 300),
         is_successor=random.random() < 0.15,
     )
@@ -112,7 +114,7 @@ class Program:
         random = self.random
         seen = random.choice((0, number - 1))
         if draw < 0.10 + 0.5 * self.backlog_rate:
-            return commands.Enqueue(sender, number, seen, self._runs())
+            return self._publish(sender, number, seen)
         if draw < 0.60:
             return self._subscription(sender, number, seen)
         if draw < 0.97:
@@ -124,6 +126,13 @@ class Program:
             if draw > 0.995
             else commands.Get(sender, number, seen, False)
         )
+
+    def _publish(self, sender, number, seen):
+        runs = self._runs()
+        if self.random.random() < 0.5:
+            return commands.Enqueue(sender, number, seen, runs)
+        keys = self.random.choices((b"", b"a", b"b", b"c", b"d"), k=sum(runs[::4]))
+        return commands.EnqueueOnce(sender, number, seen, runs, keys)
 
     def _runs(self):
         random = self.random

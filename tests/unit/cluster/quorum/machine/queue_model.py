@@ -56,6 +56,7 @@ class QueueModel:
         self.ended = {}
         self.is_refusing = False
         self.taken = 0
+        self.known = {}
         self.told = []
 
     def apply(self, index, now_ms, command):
@@ -99,14 +100,26 @@ class QueueModel:
     def do_join(self, index, command):
         pass
 
-    def do_enqueue(self, index, command):
+    def do_enqueueonce(self, index, command):
+        self.do_enqueue(index, command, command.keys)
+
+    def do_enqueue(self, index, command, keys=()):
         place, refused = 0, []
+        keys = keys if self.options.cache_size else ()
         for run in enqueued_runs(command):
-            expires_at_ms = self.expiry(run.ttl_ms)
+            expires_at_ms = 0 if keys else self.expiry(run.ttl_ms)
             for _ in range(run.count):
-                if self.options.rejects_publishes and self.is_refusing:
+                key = keys[place] if keys else b""
+                is_known = self.knows(key)
+                if keys and not is_known:
+                    expires_at_ms = self.expiry(run.ttl_ms)
+                if is_known:
+                    pass
+                elif self.options.rejects_publishes and self.is_refusing:
                     refused.append(place)
                 else:
+                    if key:
+                        self.known[key] = (self.position, self.now_ms + self.options.cache_ttl_ms)
                     self.waiting.append(
                         Message(self.position, index, place, run.size, run.priority, expires_at_ms)
                     )
@@ -116,6 +129,13 @@ class QueueModel:
                 place += 1
         if refused:
             self.told.append(("refused", command.sender, command.number, refused))
+
+    def knows(self, key):
+        """Whether the message with a key is in the queue, or its time is not over."""
+        position, until_ms = self.known.get(key, (0, 0))
+        held = [message for one in self.consumers for message in one.held]
+        present = [*self.waiting, *self.returned, *self.delayed, *held]
+        return until_ms > self.now_ms or position in {one.position for one in present}
 
     def expiry(self, ttl_ms):
         ttls = [one for one in (ttl_ms, self.options.message_ttl_ms) if one != NO_LIMIT]
@@ -372,6 +392,7 @@ class QueueModel:
     def do_purge(self, index, command):
         count = len(self.waiting) + len(self.returned) + len(self.delayed)
         self.waiting, self.returned, self.delayed, self.taken = [], [], [], 0
+        self.known = {}
         self.told.append(("purged", command.sender, command.number, count))
 
     def do_leave(self, index, command):
@@ -420,6 +441,8 @@ class QueueModel:
             self.taken = 0
             self.waiting.sort(key=lambda one: one.position)
         self.options = command.options
+        if not self.options.cache_size:
+            self.known = {}
         if self.options.dead_letters != DeadLetterStrategy.AT_LEAST_ONCE and self.letters:
             self.told.append(("letters dropped", len(self.letters)))
             self.letters = []
