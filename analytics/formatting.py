@@ -33,6 +33,24 @@ def moment(time_us: int) -> str:
     return f"{whole:%Y-%m-%d %H:%M:%S}.{time_us % SECOND_US:06d}"
 
 
+def local_time(time_us: int) -> datetime:
+    """Return a time in the zone of the reader, which is that of this process."""
+    return datetime.fromtimestamp(time_us / SECOND_US, UTC).astimezone()
+
+
+def amount(count: float) -> str:
+    """Format a number of bytes: 900 bytes, 12 kB, 1.5 MB."""
+    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= size:
+            return f"{_short(count / size)} {unit}"
+    return f"{count:.0f} bytes"
+
+
+def rate(count: float) -> str:
+    """Format messages per second: 108, 3.5, 0.04."""
+    return f"{count:,.0f}" if count >= 10 else f"{count:.2g}"
+
+
 def duration(time_us: int) -> str:
     """Format a duration in microseconds: 12 ms, 4.2 s, 3 min 5 s."""
     if time_us < 0:

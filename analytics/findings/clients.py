@@ -12,7 +12,7 @@ from leveret.analytics.findings.finding import (
     Finding,
     Severity,
 )
-from leveret.analytics.formatting import MINUTE_US, duration, exchange_shown, moment, plural, shown
+from leveret.analytics.formatting import MINUTE_US, duration, exchange_shown, plural, shown
 
 SHORT_MIN, PER_MINUTE_MIN = 20, 4
 HOT_SHARE_MIN = 0.3
@@ -46,7 +46,7 @@ def duplicates(data: Evidence) -> Iterator[Finding]:
     for one in data.duplicates:
         yield Finding(
             DUPLICATES, Severity.WARNING, one.queue.vhost, (one.queue.name,),
-            f"{data.named(one.queue)}: {plural(one.ids, 'message-id')} published more than once,"
+            f"{data.named(one.queue, True)} got {plural(one.ids, 'message-id')} more than once"
             f" {data.period(one.queue.vhost, one.first_us, one.last_us)};"
             f" {shown(one.message_id)} {one.messages:,} times",
             "Consumers get such messages twice.",
@@ -76,7 +76,8 @@ def gaps(data: Evidence) -> Iterator[Finding]:
     for one in data.gaps:
         yield Finding(
             GAP, Severity.WARNING, one.vhost, (one.vhost,),
-            f"The trace has {plural(one.gaps, 'gap')}, the first at {moment(one.first_us)}:"
+            f"The trace has {plural(one.gaps, 'gap')}, the first at"
+            f" {data.clock(one.vhost, one.first_us)}:"
             f" {plural(one.lost, 'record')} could not be written",
             "Other findings may overstate a problem.",
             "The disk of the trace directory is too slow: use another, or sample.",

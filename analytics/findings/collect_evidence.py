@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from leveret.analytics.findings.collect_streams import collect_streams
+from leveret.analytics.findings.collect_traits import collect_traits
 from leveret.analytics.findings.evidence import (
     ACTIVITY_US,
     STEPS_MAX,
@@ -21,10 +22,12 @@ from leveret.analytics.findings.evidence import (
     Evidence,
     Gap,
     HotKey,
+    LateReplies,
     Loss,
     Poison,
     QueueSteps,
     SeenConsumer,
+    SeenPublisher,
     ShortLived,
     TraceSpan,
     Unattended,
@@ -43,6 +46,8 @@ PAUSE_MIN_US, PAUSE_TIMES = 15_000_000, 5
 """A pause counts if it is that long, and that many times as long as is usual in its queue."""
 HOLD_MIN_US, HOLD_TIMES = 60_000_000, 10
 """The same for a single message that is held while others are settled."""
+PUBLISHERS_MAX = 30
+"""Connections that publish to a queue whose figures are read; the others are one."""
 CIRCLES_MIN = 4
 SHORT_LIVED_US = 10_000_000
 
@@ -65,19 +70,20 @@ _SUSPECTS = f"""
 """
 _QUEUE_COLUMNS = (
     "ready", "ready_max", "came", "delivered", "redelivered", "sent_back", "expired", "dropped",
-    "wait_max_us",
+    "bytes", "wait_max_us",
 )  # fmt: skip
 _QUEUE_STEPS = f"""
     select vhost, queue, {_STEP} as step, max_by(ready, at_us), max(ready_max), sum(came),
         sum(delivered), sum(redelivered), sum(sent_back), sum(expired), sum(dropped),
-        max(wait_max_us)
+        sum(bytes), max(wait_max_us)
     from queue_activity join spans using (vhost) semi join suspects using (vhost, queue)
     group by vhost, queue, 3 order by 1, 2, 3
 """
-_WORK_COLUMNS = ("settled", "busy_us", "hold_p50_us", "held_max")
+_WORK_COLUMNS = ("settled", "busy_us", "hold_p50_us", "held_max", "consumers")
 _WORK_STEPS = f"""
     select vhost, queue, {_STEP} as step, sum(settled), sum(busy_us),
-        {percentile("hold_p50_us", 0.5)}, max(held_max)
+        {percentile("hold_p50_us", 0.5)}, max(held_max),
+        count(distinct concat(connection, ' ', channel, ' ', coalesce(consumer_tag, '')))
     from consumer_activity join spans using (vhost) semi join suspects using (vhost, queue)
     group by vhost, queue, 3 order by 1, 2, 3
 """
@@ -117,7 +123,10 @@ _CONSUMERS = f"""
         select vhost, queue, connection, channel, coalesce(consumer_tag, '') as tag,
             count(*) as steps, sum(settled) as settled, sum(busy_us) as busy_us,
             {percentile(_TOOK, 0.5)} as work,
-            max(held_max) as held_max, max(hold_max_us) as hold_max_us, max(mark_us) as mark_us
+            max(held_max) as held_max, max(hold_max_us) as hold_max_us, max(mark_us) as mark_us,
+            sum(rejected) as rejected, sum(sent_back) as sent_back,
+            sum(out_of_order) as out_of_order, min(if(sent_back > 0, at_us, null)) as back_first_us,
+            max(if(sent_back > 0, at_us, null)) as back_last_us
         from consumer_activity group by 1, 2, 3, 4, 5
     ), since as (
         select totals.vhost, totals.queue, totals.connection, totals.channel,
@@ -131,7 +140,8 @@ _CONSUMERS = f"""
     select vhost, queue, connection, channel, consumer_tag, delivered, acknowledged,
         unacknowledged, first_us, last_us, oldest_us, coalesce(steps, 0), coalesce(settled, 0),
         coalesce(busy_us, 0), work, coalesce(held_max, 0), hold_max_us, mark_us,
-        coalesce(settled_since, 0)
+        coalesce(settled_since, 0), coalesce(rejected, 0), coalesce(sent_back, 0),
+        coalesce(out_of_order, 0), back_first_us, back_last_us
     from (select *, coalesce(consumer_tag, '') as tag from totals) as known
         left join worked using (vhost, queue, connection, channel, tag)
         left join since using (vhost, queue, connection, channel, tag)
@@ -148,12 +158,31 @@ _UNATTENDED = """
 """
 _USERS = "select vhost, queue, user, sum(messages) from publishers group by 1, 2, 3 order by 4 desc"
 _ARRIVALS = f"""
-    select vhost, queue, user, {_STEP} as step, sum(messages)
-    from publishers join spans using (vhost) semi join (
-        select vhost, queue from publishers semi join suspects using (vhost, queue)
-        group by 1, 2 having count(distinct user) > 1
-    ) as shared using (vhost, queue)
-    group by vhost, queue, user, 4 order by 1, 2, 3, 4
+    with busiest as (
+        select vhost, queue, connection, 1 as is_busy from (
+            select vhost, queue, connection, row_number() over (
+                partition by vhost, queue order by sum(messages) desc, connection) as place
+            from publishers group by 1, 2, 3
+        ) as places where place <= {PUBLISHERS_MAX}
+    ), named as (
+        select at_us, vhost, queue, user, messages,
+            if(is_busy is null, '', connection) as connection
+        from publishers semi join suspects using (vhost, queue)
+            left join busiest using (vhost, queue, connection)
+    )
+    select vhost, queue, user, connection, {_STEP} as step, sum(messages)
+    from named join spans using (vhost)
+    group by vhost, queue, user, connection, 5 order by 1, 2, 3, 4, 5
+"""
+_PRIORITIES = f"""
+    select vhost, queue, priority, {_STEP} as step, sum(came), sum(delivered)
+    from priorities join spans using (vhost) semi join suspects using (vhost, queue)
+    group by vhost, queue, priority, 4 order by 1, 2, 3, 4
+"""
+_REPLIES = """
+    select vhost, user, connection, sum(replies), sum(late), max(late_max_us),
+        min(if(late > 0, at_us, null)), max(if(late > 0, at_us, null))
+    from replies group by 1, 2, 3 order by 5 desc, 1, 2, 3
 """
 _SHARES = """
     select vhost, source, target, sum(messages) from topology
@@ -208,7 +237,7 @@ _DUPLICATES = """
     from (
         select *, row_number() over (partition by vhost, queue
             order by messages desc, message_id) as place
-        from (select *, explode(queues) as queue from duplicates) as of_queues
+        from duplicates
     ) as placed group by 1, 2 order by 3 desc, 1, 2
 """
 _SHORT_LIVED = f"""
@@ -234,6 +263,7 @@ def collect_evidence(engine: Engine) -> Evidence:
     _collect_publishers(engine, found)
     _collect_messages(engine, found)
     collect_streams(engine, found)
+    collect_traits(engine, found)
     found.short_lived = [ShortLived(*row) for row in _rows(engine, _SHORT_LIVED)]
     found.gaps = [Gap(*row) for row in _rows(engine, _GAPS)]
     found.unread = [Unread(row[0] or "", *row[1:]) for row in _rows(engine, _UNREAD)]
@@ -284,9 +314,13 @@ def _collect_consumers(engine: Engine, found: Evidence) -> None:
 def _collect_publishers(engine: Engine, found: Evidence) -> None:
     for vhost, queue, user, _ in _rows(engine, _USERS):
         found.users.setdefault(Queue(vhost, queue), []).append(user or "")
-    for vhost, queue, user, step, messages in _rows(engine, _ARRIVALS, STEP_ROWS_MAX):
-        by_user = found.arrivals.setdefault(Queue(vhost, queue), {})
-        by_user.setdefault(user or "", {})[step] = messages
+    for vhost, queue, user, connection, step, messages in _rows(engine, _ARRIVALS, STEP_ROWS_MAX):
+        arrived = found.arrivals.setdefault(Queue(vhost, queue), {})
+        arrived.setdefault(SeenPublisher(user or "", connection or ""), {})[step] = messages
+    for vhost, queue, priority, step, *counts in _rows(engine, _PRIORITIES, STEP_ROWS_MAX):
+        by_priority = found.priorities.setdefault(Queue(vhost, queue), {})
+        by_priority.setdefault(priority, {})[step] = (counts[0], counts[1])
+    found.replies = [LateReplies(*row) for row in _rows(engine, _REPLIES)]
     for vhost, exchange, queue, messages in _rows(engine, _SHARES):
         found.shares.setdefault((vhost, exchange), {})[queue] = messages
 

@@ -8,6 +8,7 @@ a queue that fills does not make it longer.
 from collections.abc import Iterator, Sequence
 from statistics import median
 
+from leveret.analytics.findings.changes import size_of
 from leveret.analytics.findings.evidence import (
     ConsumerPause,
     Evidence,
@@ -24,11 +25,21 @@ from leveret.analytics.findings.finding import (
     Severity,
     of_table,
 )
-from leveret.analytics.formatting import MINUTE_US, SECOND_US, duration, listed, plural, shown
+from leveret.analytics.formatting import (
+    MINUTE_US,
+    SECOND_US,
+    amount,
+    duration,
+    listed,
+    plural,
+    shown,
+)
 
 PAUSE_MIN_US, PAUSE_TIMES = 15 * SECOND_US, 5
 HOLD_MIN_US, HOLD_TIMES = MINUTE_US, 10
 SLOW_TIMES, SLOW_MIN_US = 5, 50_000
+SIZE_TIMES = 2
+"""Messages that are so much larger explain why they take longer."""
 PEER_TIMES, PEER_MIN_US, SETTLED_MIN = 5, 20_000, 20
 SLOW_STEPS_MIN, SLOW_SHARE_MIN = 6, 0.05
 """Steps, and part of the steps with settlements, for which a queue must be slower."""
@@ -85,28 +96,41 @@ def _stall(data: Evidence, queue: Queue, pauses: Sequence[ConsumerPause]) -> Fin
     is_over = all(one.until_us is not None for one in pauses)
     until_us = max(one.until_us or ends_us for one in pauses) if is_over else None
     lasted_us = (longest.until_us or ends_us) - longest.since_us
-    who = listed(list(dict.fromkeys(f"consumer {_tag(one.tag)}" for one in pauses))[:4])
+    tags = list(dict.fromkeys(_tag(one.tag) for one in pauses))
+    more = f" and {len(tags) - 4} more" if len(tags) > 4 else ""
+    who = f"Consumer{'s' if len(tags) > 1 else ''} {listed(tags[:4])}{more}"
     held = max(one.held for one in pauses)
     since = data.period(vhost, told.since_us, told.until_us)
     if longest.is_one:
-        words = f"{who} kept {plural(held, 'message')} {since} and settled others meanwhile"
-    else:
         words = (
-            f"{who} settled nothing {since}, for"
-            f" {duration((told.until_us or ends_us) - told.since_us)}, holding"
-            f" {plural(held, 'unacknowledged message')}"
+            f"{who} of {data.named(queue)} kept {plural(held, 'message')} {since} and settled"
+            " others meanwhile"
+        )
+    else:
+        begun = "stopped acknowledging" if told.until_us is None else "acknowledged nothing"
+        at = since.replace("since ", "at ", 1) if told.until_us is None else since
+        words = (
+            f"{who} of {data.named(queue)} {begun} {at}, for"
+            f" {duration((told.until_us or ends_us) - told.since_us)}, while holding"
+            f" {plural(held, 'message')}{_waits_now(data, queue, is_over)}"
         )
     if times > 1:
         words += f"; {times} times in all, for up to {duration(lasted_us)}"
     return Finding(
         STALLED, Severity.BAD if lasted_us >= MINUTE_US else Severity.WARNING, vhost, (queue.name,),
-        f"{data.named(queue)}: {words}", _hurt(data, queue, longest),
+        words, _hurt(data, queue, longest),
         f"Find out what it waited for: a database, a lock, a call without a timeout. Closing"
         f" {shown(longest.connection)} requeues what it holds, and consumer_timeout does so by"
         " itself.",
         of_table("consumer_activity", queue, ", columns pause_us and held; table fates"),
         told.since_us, until_us, lasted_us,
     )  # fmt: skip
+
+
+def _waits_now(data: Evidence, queue: Queue, is_over: bool) -> str:
+    steps = data.queues.get(queue)
+    ready = steps.ready[max(steps.ready)] if steps is not None and steps.ready else 0
+    return f"; {ready:,} wait in the queue" if ready and not is_over else ""
 
 
 def _separate(pauses: Sequence[ConsumerPause], ends_us: int) -> list[int]:
@@ -134,8 +158,8 @@ def _hurt(data: Evidence, queue: Queue, pause: ConsumerPause) -> str:
 
 
 def _from(data: Evidence, queue: Queue) -> str:
-    users = [shown(user) for user in data.users.get(queue, [])[:3] if user]
-    return f" from {listed(users)}" if users else ""
+    users = data.senders(queue)
+    return f" from {users}" if users else ""
 
 
 def _tag(tag: str | None) -> str:
@@ -179,8 +203,8 @@ def _slower_than_others(
     share = slowest.settled / max(1, sum(one.settled for one in consumers))
     return Finding(
         SLOW, Severity.WARNING, vhost, (queue.name,),
-        f"{data.named(queue)}: consumer {_tag(slowest.tag)} takes {duration(slow_us)} for a"
-        f" message, the other {len(others)} take {duration(quick_us)},"
+        f"Consumer {_tag(slowest.tag)} of {data.named(queue)} takes {duration(slow_us)} for a"
+        f" message, and the other {len(others)} take {duration(quick_us)},"
         f" {data.period(vhost, slowest.first_us, None)}",
         f"It got {share:.0%} of the messages, each of which was that much later"
         f"{_from(data, queue)}.",
@@ -206,16 +230,48 @@ def _slower_than_before(data: Evidence, steps: QueueSteps) -> Finding | None:
     since_us = span.time_of(worked[first])
     until_us = None if last == len(worked) else span.time_of(worked[last])
     came = sum(between(steps, steps.came, since_us, until_us))
+    cause, advice = _why_slower(data, steps, worked[first], worked[last - 1])
     return Finding(
         SLOW, Severity.WARNING, vhost, (steps.queue.name,),
-        f"{data.named(steps.queue)}: its consumers take {duration(int(after_us))} for a message"
-        f" {data.period(vhost, since_us, until_us)}; usual is {duration(int(before_us))}",
+        f"Consumers of {data.named(steps.queue)} take {duration(int(after_us))} for a message"
+        f" {data.period(vhost, since_us, until_us)}, and usually {duration(int(before_us))}{cause}",
         f"{plural(came, 'message')} came in this time{_from(data, steps.queue)}; the longest wait"
         f" was {duration(steps.longest_wait_us(since_us, until_us))}.",
-        "Look at what changed then: an update, a service that consumers call, larger messages.",
+        advice,
         of_table("consumer_activity", steps.queue, ", busy_us / settled and hold_p50_us"),
         since_us, until_us, after_us / max(1, before_us),
     )  # fmt: skip
+
+
+def _why_slower(data: Evidence, steps: QueueSteps, first: int, last: int) -> tuple[str, str]:
+    """Return what the time of a message follows, in words, and what to do about it."""
+    sizes = {step: size for step in range(last + 1) if (size := size_of(steps, step)) is not None}
+    before = [size for step, size in sizes.items() if step < first] or [*sizes.values()]
+    after = [size for step, size in sizes.items() if step >= first]
+    small, large = sorted(before)[len(before) // 4] if before else 0, median(after or [0])
+    if large >= SIZE_TIMES * max(1, small):
+        return (
+            f": messages grew from {amount(small)} to {amount(large)}",
+            "Find out who publishes larger messages; keep large bodies elsewhere and send a"
+            " reference.",
+        )
+    begun_us, span = steps.span.time_of(first), steps.span
+    begun = [
+        one for one in data.consumers if one.queue == steps.queue and one.settled
+        and span.begins_us + 2 * span.step_us < one.first_us
+        and abs(one.first_us - begun_us) <= 3 * span.step_us
+    ]  # fmt: skip
+    if begun:
+        tags = listed([_tag(one.tag) for one in begun[:3]])
+        return (
+            f", since consumer {tags} started" if len(begun) == 1 else
+            f", since consumers {tags} started",
+            f"Compare the version and settings of {tags} with those before.",
+        )  # fmt: skip
+    return (
+        "; messages are as large as before",
+        "Look at what changed in the consumers then: an update, or a service that they call.",
+    )
 
 
 def _usual(values: Sequence[float]) -> float:
@@ -262,7 +318,7 @@ def prefetch_high(data: Evidence) -> Iterator[Finding]:
         )  # fmt: skip
         yield Finding(
             PREFETCH_HIGH, Severity.WARNING, vhost, (one.queue.name,),
-            f"{data.named(one.queue)}: consumer {_tag(one.tag)} held up to {one.held_max:,}"
+            f"Consumer {_tag(one.tag)} of {data.named(one.queue)} held up to {one.held_max:,}"
             f" messages at a time and takes {duration(pace_us)} for each,"
             f" {data.period(vhost, one.first_us, until_us)}",
             f"Messages waited in it for up to {duration(one.hold_max_us or 0)}, and {helped};"

@@ -7,14 +7,21 @@ host's trace.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from leveret.analytics.findings.finding import Queue
-from leveret.analytics.formatting import DAY_US, HOUR_US, shown
+from leveret.analytics.findings.trait import Trait
+from leveret.analytics.formatting import HOUR_US, listed, local_time, shown
 
 STEPS_MAX = 1440
 ACTIVITY_US = 10_000_000
+
+
+class SeenPublisher(NamedTuple):
+    """Who publishes: a user on a connection. connection: empty for those with few messages."""
+
+    user: str
+    connection: str = ""
 
 
 class TraceSpan(NamedTuple):
@@ -44,8 +51,9 @@ class TraceSpan(NamedTuple):
 class QueueSteps:
     """What happened in a queue, by step; steps without events have no key.
 
-    ready, ready_max: ready messages at the end of the step, and the most in it. settled, busy_us,
-    hold_p50_us, held_max: the figures of its consumers with acknowledgements.
+    ready, ready_max: ready messages at the end of the step, and the most in it. bytes: of the
+    bodies delivered. settled, busy_us, hold_p50_us, held_max: the figures of its consumers with
+    acknowledgements. consumers: how many of them had an event.
     """
 
     queue: Queue
@@ -58,11 +66,13 @@ class QueueSteps:
     sent_back: dict[int, int] = field(default_factory=dict)
     expired: dict[int, int] = field(default_factory=dict)
     dropped: dict[int, int] = field(default_factory=dict)
+    bytes: dict[int, int] = field(default_factory=dict)
     wait_max_us: dict[int, int] = field(default_factory=dict)
     settled: dict[int, int] = field(default_factory=dict)
     busy_us: dict[int, int] = field(default_factory=dict)
     hold_p50_us: dict[int, int] = field(default_factory=dict)
     held_max: dict[int, int] = field(default_factory=dict)
+    consumers: dict[int, int] = field(default_factory=dict)
 
     def longest_wait_us(self, since_us: int, until_us: int | None) -> int:
         """Return the longest wait of a message that was delivered in a time."""
@@ -84,6 +94,8 @@ class SeenConsumer(NamedTuple):
 
     oldest_us: when it got the oldest message that it still holds. mark_us: since when it has
     settled none, if it holds any. settled_since: messages that it settled after oldest_us.
+    rejected: without requeue. sent_back: requeued by a reject. out_of_order: of these, while it
+    held others. back_first_us, back_last_us: the steps in which it sent messages back.
     """
 
     queue: Queue
@@ -104,6 +116,11 @@ class SeenConsumer(NamedTuple):
     hold_max_us: int | None
     mark_us: int | None
     settled_since: int
+    rejected: int = 0
+    sent_back: int = 0
+    out_of_order: int = 0
+    back_first_us: int | None = None
+    back_last_us: int | None = None
 
 
 class Usual(NamedTuple):
@@ -321,11 +338,29 @@ class StreamSteps:
         return kept * messages // size
 
 
+class LateReplies(NamedTuple):
+    """Replies of a connection. late: sent after the requester had gone, the last late_max_us after.
+
+    first_us, last_us: when late ones were sent, to ten seconds; None without any.
+    """
+
+    vhost: str
+    user: str
+    connection: str
+    replies: int
+    late: int
+    late_max_us: int | None
+    first_us: int | None
+    last_us: int | None
+
+
 @dataclass
 class Evidence:
-    """All figures. arrivals: messages by queue, user and step, of queues with several users.
+    """All figures. arrivals: messages by queue, publisher and step.
 
-    shares: messages from an exchange to queues, without the default exchange.
+    shares: messages from an exchange to queues, without the default exchange. priorities: came and
+    delivered by queue, priority and step. traits: what some of a queue's messages are like
+    (trait.py), by what became of them.
     """
 
     spans: dict[str, TraceSpan] = field(default_factory=dict)
@@ -336,7 +371,10 @@ class Evidence:
     pauses: list[ConsumerPause] = field(default_factory=list)
     unattended: list[Unattended] = field(default_factory=list)
     users: dict[Queue, list[str]] = field(default_factory=dict)
-    arrivals: dict[Queue, dict[str, dict[int, int]]] = field(default_factory=dict)
+    arrivals: dict[Queue, dict[SeenPublisher, dict[int, int]]] = field(default_factory=dict)
+    priorities: dict[Queue, dict[int, dict[int, tuple[int, int]]]] = field(default_factory=dict)
+    replies: list[LateReplies] = field(default_factory=list)
+    traits: dict[tuple[Queue, str], list[Trait]] = field(default_factory=dict)
     shares: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     poison: list[Poison] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
@@ -356,21 +394,31 @@ class Evidence:
         return self.spans[vhost].ends_us
 
     def clock(self, vhost: str, time_us: int) -> str:
+        """Format a time, with its zone."""
+        return f"{self._without_zone(vhost, time_us)} {local_time(time_us):%Z}"
+
+    def _without_zone(self, vhost: str, time_us: int) -> str:
         """Format a time: with seconds if the trace is short, with the date if it is long."""
-        moment = datetime.fromtimestamp(time_us / 1_000_000, UTC)
-        span = self.spans[vhost]
+        moment, span = local_time(time_us), self.spans[vhost]
         text = f"{moment:%H:%M:%S}" if span.length_us <= 2 * HOUR_US else f"{moment:%H:%M}"
-        is_one_day = span.begins_us // DAY_US == span.ends_us // DAY_US
+        is_one_day = local_time(span.begins_us).date() == local_time(span.ends_us).date()
         return text if is_one_day else f"{moment:%Y-%m-%d} {text}"
 
     def period(self, vhost: str, since_us: int, until_us: int | None) -> str:
         """Format a time with an end, or without one."""
         if until_us is None:
             return f"since {self.clock(vhost, since_us)}"
-        since, until = self.clock(vhost, since_us), self.clock(vhost, until_us)
-        return f"at {since}" if since == until else f"from {since} to {until}"
+        since, until = self._without_zone(vhost, since_us), self.clock(vhost, until_us)
+        return f"at {until}" if until.startswith(since) else f"from {since} to {until}"
 
-    def named(self, queue: Queue) -> str:
-        """Return a queue's name, with its virtual host if there are several."""
+    def named(self, queue: Queue, begins: bool = False) -> str:
+        """Return a queue's name, with its virtual host if there are several.
+
+        begins: a sentence begins with it.
+        """
         from_vhost = f" in {shown(queue.vhost)}" if len(self.spans) > 1 else ""
-        return f"queue {shown(queue.name)}{from_vhost}"
+        return f"{'Queue' if begins else 'queue'} {shown(queue.name)}{from_vhost}"
+
+    def senders(self, queue: Queue) -> str:
+        """Return the users that publish most to a queue; empty if they are not known."""
+        return listed([shown(user) for user in self.users.get(queue, [])[:3] if user])

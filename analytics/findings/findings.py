@@ -2,16 +2,28 @@
 
 from collections.abc import Sequence
 
-from leveret.analytics.findings import clients, consumers, load, losses, retries, streams
+from leveret.analytics.findings import (
+    absent_consumers,
+    bursts,
+    clients,
+    consumers,
+    load,
+    losses,
+    priorities,
+    replies,
+    retries,
+    streams,
+)
 from leveret.analytics.findings.evidence import Evidence
-from leveret.analytics.findings.finding import Finding, Severity
+from leveret.analytics.findings.finding import CIRCLE, POISON, Finding, Queue, Severity
 
 FINDINGS_MAX = 60
 OF_ONE_KIND_MAX = 5
 
 _ALWAYS = (
-    clients.gaps, streams.overtaken, streams.falls_behind, consumers.stalled, load.no_consumer,
-    consumers.slow, retries.circles, retries.poison, losses.losses, losses.dead_letters,
+    clients.gaps, streams.overtaken, streams.falls_behind, consumers.stalled,
+    absent_consumers.no_consumer, consumers.slow, priorities.starved, retries.circles,
+    retries.poison, bursts.redelivered, replies.late_replies, losses.losses, losses.dead_letters,
     losses.unroutable, consumers.prefetch_high,
 )  # fmt: skip
 _LAST = (clients.duplicates, clients.hot_keys, clients.churn, clients.unread)
@@ -20,8 +32,14 @@ _LAST = (clients.duplicates, clients.hot_keys, clients.churn, clients.unread)
 def every_finding(data: Evidence) -> list[Finding]:
     """Return all findings, kind by kind."""
     found = [finding for find in _ALWAYS for finding in find(data)]
+    found += retries.out_of_order(data, _about(found, CIRCLE, POISON))
     found += load.load(data, found)
     return found + [finding for find in _LAST for finding in find(data)]
+
+
+def _about(found: Sequence[Finding], *kinds: str) -> set[Queue]:
+    """Return the queues that findings of some kinds are about."""
+    return {Queue(one.vhost, name) for one in found if one.kind in kinds for name in one.about}
 
 
 def findings(data: Evidence) -> list[Finding]:

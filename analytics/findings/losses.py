@@ -21,8 +21,15 @@ from leveret.analytics.findings.finding import (
     of_table,
 )
 from leveret.analytics.findings.retries import reached
+from leveret.analytics.findings.trait import in_common
 from leveret.analytics.formatting import duration, exchange_shown, listed, plural, shown
 
+LAST_MAX, NAMED_MAX = 10, 3
+"""A queue that never has more messages, and drops others, keeps the last ones only."""
+FILTER_SHARE, FILTER_STEPS, FILTER_CHANGE = 0.9, 3, 2.0
+"""Part of the dead letters that are consumed; parts of the trace, and how much they differ, if
+rejecting is what consumers usually do.
+"""
 _WHY = {
     "expired": "they expired", "rejected": "consumers rejected them",
     "maxlen": "the queue was full (maxlen)",
@@ -47,7 +54,7 @@ def losses(data: Evidence) -> Iterator[Finding]:
         elif one.fate == "dropped" and one.reason == "duplicate":
             # The queue has the message already.
             continue
-        elif is_consumed(data, one.queue):
+        elif is_consumed(data, one.queue) and not _keeps_the_last(data, one):
             yield _expired(data, one) if one.fate == "expired" else _overflow(data, one)
 
 
@@ -55,6 +62,14 @@ def is_consumed(data: Evidence, queue: Queue) -> bool:
     """Tell whether a queue has consumers, so that it is not there to keep or delay messages."""
     seen = data.attendance.get(queue)
     return seen is not None and seen.consumed > 0
+
+
+def _keeps_the_last(data: Evidence, one: Loss) -> bool:
+    """Tell whether a queue is there to keep the last few messages only."""
+    steps = data.queues.get(one.queue)
+    if steps is None or one.fate != "dropped":
+        return False
+    return max(steps.ready_max.values(), default=0) <= LAST_MAX
 
 
 def _period(data: Evidence, one: Loss | DeadLetterFlow) -> tuple[int, int | None]:
@@ -70,11 +85,15 @@ def _count(data: Evidence, one: Loss | DeadLetterFlow) -> str:
     return plural(one.messages * data.spans[one.queue.vhost].sample, "message")
 
 
+def _were(data: Evidence, one: Loss | DeadLetterFlow) -> str:
+    return "was" if one.messages * data.spans[one.queue.vhost].sample == 1 else "were"
+
+
 def _of(data: Evidence, one: Loss | DeadLetterFlow) -> str:
     """Return the share of the messages that came to the queue, in words."""
     steps = data.queues.get(one.queue)
     came = 0 if steps is None else sum(steps.came.values())
-    return f" ({min(1.0, one.messages / came):.1%} of what came)" if came else ""
+    return f" ({min(1.0, one.messages / came):.1%} of its messages)" if came else ""
 
 
 def _expired(data: Evidence, one: Loss) -> Finding:
@@ -84,7 +103,7 @@ def _expired(data: Evidence, one: Loss) -> Finding:
     longest = f" The longest wait of those delivered was {waited}." if waited else ""
     return Finding(
         EXPIRED, Severity.WARNING, vhost, (one.queue.name,),
-        f"{data.named(one.queue)}: {_count(data, one)}{_of(data, one)} expired without a"
+        f"{_count(data, one)} of {data.named(one.queue)}{_of(data, one)} expired without a"
         f" dead-letter exchange, {data.period(vhost, since_us, until_us)}",
         f"They were lost to{_users(data, one.queue)}, and no consumer saw them.{longest}",
         "Consume faster, raise the TTL, or give the queue a dead-letter exchange to keep them.",
@@ -93,8 +112,11 @@ def _expired(data: Evidence, one: Loss) -> Finding:
 
 
 def _users(data: Evidence, queue: Queue) -> str:
-    users = [shown(user) for user in data.users.get(queue, [])[:3] if user]
-    return f" {listed(users)}" if users else " their publishers"
+    return f" {data.senders(queue) or 'their publishers'}"
+
+
+def _in_common(data: Evidence, queue: Queue, reason: str) -> str:
+    return in_common(data.traits.get((queue, reason), ()))
 
 
 def _overflow(data: Evidence, one: Loss) -> Finding:
@@ -102,8 +124,9 @@ def _overflow(data: Evidence, one: Loss) -> Finding:
     vhost = one.queue.vhost
     return Finding(
         OVERFLOW, Severity.WARNING, vhost, (one.queue.name,),
-        f"{data.named(one.queue)}: {_count(data, one)}{_of(data, one)} dropped or refused since the"
-        f" queue was full ({shown(one.reason or 'maxlen')}),"
+        f"{_count(data, one)} of {data.named(one.queue)}{_of(data, one)}"
+        f" {_were(data, one)} dropped or refused,"
+        f" since it was full ({shown(one.reason or 'maxlen')}),"
         f" {data.period(vhost, since_us, until_us)}",
         f"They were lost to{_users(data, one.queue)}, unless the publisher uses confirms and the"
         " queue refuses what comes.",
@@ -117,8 +140,9 @@ def _rejected(data: Evidence, one: Loss) -> Finding:
     vhost = one.queue.vhost
     return Finding(
         REJECTED, Severity.WARNING, vhost, (one.queue.name,),
-        f"{data.named(one.queue)}: {_count(data, one)}{_of(data, one)} rejected without a"
-        f" dead-letter exchange, {data.period(vhost, since_us, until_us)}",
+        f"{_who(data, one.queue)} rejected {_count(data, one)} of {data.named(one.queue)}"
+        f"{_of(data, one)} without a dead-letter exchange,"
+        f" {data.period(vhost, since_us, until_us)}{_in_common(data, one.queue, 'rejected')}",
         f"They were lost to{_users(data, one.queue)}.",
         "Give the queue a dead-letter exchange, and look at why consumers reject them.",
         of_table("fates", one.queue, ", fate rejected"), since_us, until_us, one.messages,
@@ -130,7 +154,7 @@ def _removed(data: Evidence, one: Loss) -> Finding:
     how = _REMOVED[one.reason or "queue_deleted"]
     return Finding(
         REMOVED, Severity.WARNING, vhost, (one.queue.name,),
-        f"{data.named(one.queue)}: {_count(data, one)} removed when {how}, at"
+        f"{_count(data, one)} of {data.named(one.queue)} {_were(data, one)} removed when {how}, at"
         f" {data.clock(vhost, since_us)}",
         f"They were lost to{_users(data, one.queue)}.",
         "Move messages to another queue before a queue is deleted."
@@ -147,13 +171,34 @@ def dead_letters(data: Evidence) -> Iterator[Finding]:
     for one in data.deaths:
         if not one.targets:
             yield _lost_letters(data, one)
-        elif not is_retry(data, one) and not is_delay(data, one):
+        elif not (is_retry(data, one) or is_delay(data, one) or is_filter(data, one)):
             yield _set_aside(data, one)
 
 
 def is_retry(data: Evidence, one: DeadLetterFlow) -> bool:
     """Tell whether dead letters come back to the queue through others."""
     return one.queue in reached(data.deaths, one.queue)
+
+
+def is_filter(data: Evidence, one: DeadLetterFlow) -> bool:
+    """Tell whether dead letters are consumed, and came all the time: it has always been so."""
+    if one.reason != "rejected" or not one.targets:
+        return False
+    for name in one.targets:
+        target = Queue(one.queue.vhost, name)
+        steps, seen = data.queues.get(target), data.attendance.get(target)
+        came = 0 if steps is None else sum(steps.came.values())
+        if seen is None or steps is None or seen.consumed < FILTER_SHARE * came:
+            return False
+        span = steps.span
+        parts = [
+            sum(count for step, count in steps.came.items()
+                if step * FILTER_STEPS // span.steps == part)
+            for part in range(FILTER_STEPS)
+        ]  # fmt: skip
+        if max(parts) > FILTER_CHANGE * min(parts):
+            return False
+    return True
 
 
 def is_delay(data: Evidence, one: DeadLetterFlow) -> bool:
@@ -166,9 +211,10 @@ def _lost_letters(data: Evidence, one: DeadLetterFlow) -> Finding:
     vhost = one.queue.vhost
     return Finding(
         LOST_LETTERS, Severity.BAD, vhost, (one.queue.name,),
-        f"{data.named(one.queue)}: {_count(data, one)}{_of(data, one)} dead-lettered to"
+        f"{_count(data, one)} of {data.named(one.queue)}{_of(data, one)}"
+        f" {_were(data, one)} dead-lettered to"
         f" {exchange_shown(one.exchange)}, since {_why(one)}, and lost: no queue took them,"
-        f" {data.period(vhost, since_us, until_us)}",
+        f" {data.period(vhost, since_us, until_us)}{_in_common(data, one.queue, one.reason)}",
         f"They were lost to{_users(data, one.queue)}.",
         "Bind a queue to the dead-letter exchange, or correct x-dead-letter-routing-key.",
         of_table("dead_letters", one.queue, ", queues is empty"), since_us, until_us, one.messages,
@@ -179,6 +225,18 @@ def _why(one: DeadLetterFlow) -> str:
     return _WHY.get(one.reason, shown(one.reason))
 
 
+def _who(data: Evidence, queue: Queue) -> str:
+    """Name the consumers that reject messages, if they are few."""
+    own = [one for one in data.consumers if one.queue == queue and one.rejected]
+    total = sum(one.rejected for one in own)
+    tags = list(
+        dict.fromkeys(shown(one.tag or "basic.get") for one in own if one.rejected > 0.02 * total)
+    )
+    if not tags or len(tags) > NAMED_MAX:
+        return "Consumers"
+    return f"Consumer{'s' if len(tags) > 1 else ''} {listed(tags)}"
+
+
 def _set_aside(data: Evidence, one: DeadLetterFlow) -> Finding:
     since_us, until_us = _period(data, one)
     vhost, targets = one.queue.vhost, listed([shown(name) for name in one.targets[:4]])
@@ -186,12 +244,16 @@ def _set_aside(data: Evidence, one: DeadLetterFlow) -> Finding:
     came = 0 if steps is None else sum(steps.came.values())
     is_rare = one.messages < 0.005 * came
     is_dropped = one.reason == "maxlen"
+    count = f"{_count(data, one)} of {data.named(one.queue)}{_of(data, one)}"
+    words = f"{count} {_were(data, one)} dead-lettered to {targets}, since {_why(one)}"
+    if one.reason == "rejected":
+        words = f"{_who(data, one.queue)} rejected {count}, which are in {targets} now"
+    common = _in_common(data, one.queue, one.reason)
     return Finding(
         OVERFLOW if is_dropped else EXPIRED if one.reason == "expired" else DEAD_LETTERS,
         Severity.NOTE if is_rare else Severity.WARNING, vhost, (one.queue.name,),
-        f"{data.named(one.queue)}: {_count(data, one)}{_of(data, one)} dead-lettered to {targets},"
-        f" since {_why(one)}, {data.period(vhost, since_us, until_us)}",
-        f"What{_users(data, one.queue)} sent was not handled; it is kept in {targets}.",
+        f"{words}, {data.period(vhost, since_us, until_us)}{common}",
+        f"Messages of{_users(data, one.queue)} were not handled; they are kept in {targets}.",
         "Look at some of them: leveret journey shows how they came there.",
         of_table("dead_letters", one.queue, f", reason {one.reason}"), since_us, until_us,
         one.messages,

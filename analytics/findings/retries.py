@@ -1,24 +1,30 @@
 """Finds messages that are delivered again and again, and what becomes of them. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from leveret.analytics.findings.evidence import (
+    ACTIVITY_US,
     Circling,
     DeadLetterFlow,
     Evidence,
     Poison,
     QueueSteps,
+    SeenConsumer,
 )
 from leveret.analytics.findings.finding import (
     CIRCLE,
+    OUT_OF_ORDER,
     POISON,
     Finding,
     Queue,
     Severity,
     of_table,
 )
+from leveret.analytics.findings.trait import REQUEUED, in_common
 from leveret.analytics.formatting import duration, listed, plural, shown
 
+MOST, GOOD_MIN, NAMED_MAX = 0.9, 10, 3
+OUT_OF_ORDER_MIN = 5
 SENT_BACK_MIN, SENT_BACK_SHARE = 60, 0.3
 """Rejects with requeue, and their part of all deliveries in their time, that make a circle."""
 
@@ -51,15 +57,18 @@ def poison(data: Evidence) -> Iterator[Finding]:
         period = data.period(queue.vhost, since_us, until_us)
         often = f"was delivered {worst.deliveries_max:,} times"
         if messages == 1:
-            words = f"message {worst.message}{identity} {often} {period}: {FATES[worst.fate]}"
+            words = (
+                f"Message {worst.message}{identity} of {data.named(queue)} {often} {period}:"
+                f" {FATES[worst.fate]}"
+            )
         else:
             words = (
-                f"{messages:,} messages were delivered {deliveries:,} times {period}: {outcomes}."
-                f" Message {worst.message}{identity} {often}"
+                f"{messages:,} messages of {data.named(queue)} were delivered {deliveries:,} times"
+                f" {period}: {outcomes}. Message {worst.message}{identity} {often}"
             )
         yield Finding(
             POISON, Severity.BAD if is_open or lost else Severity.WARNING, queue.vhost,
-            (queue.name,), f"{data.named(queue)}: {words}",
+            (queue.name,), f"{words}{in_common(data.traits.get((queue, REQUEUED), ()))}",
             f"Each delivery costs {_consumers(data, queue)} work for nothing.",
             "Reject such a message without requeue after some attempts, to a queue with a"
             " dead-letter exchange, and look at its body.",
@@ -69,8 +78,72 @@ def poison(data: Evidence) -> Iterator[Finding]:
 
 
 def _consumers(data: Evidence, queue: Queue) -> str:
-    tags = [shown(one.tag) for one in data.consumers if one.queue == queue and one.tag]
+    own = [one for one in data.consumers if one.queue == queue and one.tag]
+    busy = [one for one in own if one.sent_back] or own
+    tags = [shown(one.tag) for one in busy]
     return listed(list(dict.fromkeys(tags))[:3]) or "a consumer"
+
+
+def _who_requeues(data: Evidence, queue: Queue) -> tuple[str, str]:
+    """Name the consumers that requeue, and those that do not and acknowledge."""
+    own = [one for one in data.consumers if one.queue == queue]
+    total = sum(one.sent_back for one in own)
+    guilty = sorted((one for one in own if one.sent_back), key=lambda one: -one.sent_back)
+    if guilty and guilty[0].sent_back >= MOST * total:
+        guilty = guilty[:1]
+    good = [one for one in own if one not in guilty and one.acknowledged >= GOOD_MIN
+            and one.sent_back < 0.1 * one.settled]  # fmt: skip
+    tags = [shown(one.tag or "basic.get") for one in guilty]
+    if not tags or len(tags) > NAMED_MAX:
+        return "Consumers", ""
+    who = f"Consumer{'s' if len(tags) > 1 else ''} {listed(tags)}"
+    if len(guilty) == 1:
+        who += f" on {shown(guilty[0].connection)}"
+    others = listed([
+        f"{shown(one.tag or 'basic.get')} acknowledged {one.acknowledged:,} of {one.delivered:,}"
+        for one in good[:NAMED_MAX]
+    ])  # fmt: skip
+    return who, f"; {others}" if others else ""
+
+
+def _order(data: Evidence, queue: Queue) -> str:
+    """Say that messages come in another order than they were published in."""
+    moved = sum(one.out_of_order for one in data.consumers if one.queue == queue)
+    if moved < OUT_OF_ORDER_MIN:
+        return ""
+    return f" {plural(moved, 'message')} came after later ones: their order is lost."
+
+
+def out_of_order(data: Evidence, told: Collection[Queue]) -> Iterator[Finding]:
+    """Yield a finding for each queue whose requeued messages came after later ones.
+
+    told: queues of which another finding says so.
+    """
+    by_queue: dict[Queue, list[SeenConsumer]] = {}
+    for one in data.consumers:
+        if one.out_of_order and one.queue not in told:
+            by_queue.setdefault(one.queue, []).append(one)
+    for queue, consumers in by_queue.items():
+        moved = sum(one.out_of_order for one in consumers)
+        if moved < OUT_OF_ORDER_MIN:
+            continue
+        span = data.spans[queue.vhost]
+        since_us = min(one.back_first_us or span.ends_us for one in consumers)
+        last_us = max(one.back_last_us or 0 for one in consumers) + ACTIVITY_US
+        until_us = None if span.ends_us - last_us <= 3 * span.step_us else last_us
+        who, _ = _who_requeues(data, queue)
+        yield Finding(
+            OUT_OF_ORDER, Severity.WARNING, queue.vhost, (queue.name,),
+            f"{who} of {data.named(queue)} requeued {plural(moved, 'message')} while holding later"
+            f" ones, so that they came after messages that were published after them,"
+            f" {data.period(queue.vhost, since_us, until_us)}",
+            f"The order of messages of {data.senders(queue) or 'a publisher'} is lost: an older"
+            " state may replace a newer one.",
+            "Where order matters, hold one message at a time (a prefetch limit of 1) in a single"
+            " active consumer, or reject without requeue into a queue for retries.",
+            of_table("consumer_activity", queue, ", columns sent_back and out_of_order"),
+            since_us, until_us, moved,
+        )  # fmt: skip
 
 
 def circles(data: Evidence) -> Iterator[Finding]:
@@ -120,7 +193,7 @@ def _dead_letters_circle(data: Evidence, circle: Sequence[Circling]) -> Finding:
     through = listed([shown(name) for name in names])
     return Finding(
         CIRCLE, Severity.BAD, vhost, tuple(names),
-        f"{data.named(worst.queue)}: {plural(worst.messages, 'message')} go round in circles"
+        f"{plural(worst.messages, 'message')} of {data.named(worst.queue)} go round in circles"
         f" through {through}, one of them {worst.visits_max:,} times,"
         f" about every {duration(round_us)}, {data.period(vhost, since_us, None)}"
         f" until {data.clock(vhost, last_us)}",
@@ -147,12 +220,14 @@ def _of_requeues(data: Evidence, steps: QueueSteps) -> Finding | None:
     often = [one for one in data.poison if one.queue == queue]
     worst = max(often, key=lambda one: one.deliveries_max, default=None)
     named = f"; message {worst.message} {worst.deliveries_max:,} times" if worst else ""
+    named += in_common(data.traits.get((queue, REQUEUED), ()))
+    who, others = _who_requeues(data, queue)
     return Finding(
         CIRCLE, Severity.WARNING, queue.vhost, (queue.name,),
-        f"{data.named(queue)}: consumers requeued {total:,} of {delivered:,} deliveries"
-        f" {data.period(queue.vhost, since_us, until_us)}{named}",
-        f"{_consumers(data, queue)} work on the same messages again and again, at once; others"
-        " wait behind them.",
+        f"{who} of {data.named(queue)} requeued {total:,} of {delivered:,} deliveries"
+        f" {data.period(queue.vhost, since_us, until_us)}{others}{named}",
+        f"The same messages are delivered again and again, at once; others wait behind them."
+        f"{_order(data, queue)}",
         "Wait before the next attempt: reject without requeue to a queue with a TTL whose"
         " dead letters come back.",
         f"{of_table('redeliveries', queue)}; table poison", since_us, until_us, total,

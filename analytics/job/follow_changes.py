@@ -94,9 +94,9 @@ _DOUBTFUL = "select id from new_ids group by id having count(*) > 1 union select
 _IDENTIFIED = """
     select * from new_ids semi join doubtful using (id)
     union all
-    select vhost, message_id, id, time_us, exchange, connection, first_queue
+    select vhost, queue, message_id, id, time_us, exchange, connection
     from (select * from old_ids anti join state.identified using (id)) as first_ones
-        join (select distinct id, vhost, message_id from new_ids) as named using (id)
+        join (select distinct id, vhost, queue, message_id from new_ids) as named using (id)
 """
 _KEPT_EVENTS = """
     select * from events
@@ -110,7 +110,7 @@ _ADDED = {
     "touched_minutes": "select distinct minute_us from changed_measured",
     "hold_events": "select * exclude (message) from changed_hold_events",
     "touched_holds": "select distinct queue_key, consumer_key, step_us from changed_hold_events",
-    "ids": "select id, time_us, exchange, connection, first_queue from new_ids",
+    "ids": "select id, time_us, exchange, connection from new_ids",
     "identified": _IDENTIFIED,
     "details": "select * from new_details",
     "kept_events": _KEPT_EVENTS,

@@ -12,6 +12,7 @@ from leveret.analytics.tables import (
     flow_tables,
     plausible,
     queue_levels,
+    reply_tables,
     stream_tables,
 )
 
@@ -63,7 +64,7 @@ _TOOK = """
 """
 _OF_SECOND = (
     "ready", "unacked", "came", "gone", "delivered", "redelivered", "acknowledged", "rejected",
-    "requeued", "sent_back", "expired", "dropped",
+    "requeued", "sent_back", "expired", "dropped", "bytes",
 )  # fmt: skip
 
 SUMMED = {
@@ -78,7 +79,11 @@ SUMMED = {
          "max_age_us", "max_bytes", "segment_bytes"),
     ),
     "sizes": Summed(event_tables.SIZES, ("messages", "bytes")),
-    "publishers": Summed(event_tables.PUBLISHERS, ("messages",)),
+    "publishers": Summed(event_tables.PUBLISHERS, ("messages",), ("first_us",), ("last_us",)),
+    "priority_steps": Summed(event_tables.PRIORITY_STEPS, ("came", "delivered")),
+    "kinds": Summed(event_tables.KINDS, ("messages",)),
+    "requests": Summed(reply_tables.REQUESTS, ("requests",)),
+    "reply_steps": Summed(reply_tables.REPLY_STEPS, ("replies",), ("first_us",), ("last_us",)),
     "days": Summed(plausible.DAYS, ("records",), ("first_us",), ("last_us",)),
     "acknowledged": Summed(_ACKNOWLEDGED, ("messages",), counted="messages"),
     "held_sums": Summed(_HELD, ("acknowledged", "unacked_us")),

@@ -108,7 +108,10 @@ _VIEWS = {
     "fate_counts": _FATE_COUNTS,
     "details": "select * from state.details",
     "identified": "select * from state.identified",
-    "seconds": SUMMED["seconds"].summed("state.seconds"),
+    **{
+        name: SUMMED[name].summed(f"state.{name}")
+        for name in ("seconds", "priority_steps", "requests", "reply_steps")
+    },
     "waits": "select * from state.waits",
     "consumer_steps": "select * from state.consumer_steps",
     "held": _HELD,
@@ -116,7 +119,7 @@ _VIEWS = {
 
 TABLES = (
     QUERIES
-    | {name: SUMMED[name].summed(f"state.{name}") for name in ("sizes", "publishers")}
+    | {name: SUMMED[name].summed(f"state.{name}") for name in ("sizes", "publishers", "kinds")}
     | {name: f"select * from state.{name}" for name in ("latency", "latency_histogram")}
 )
 """The tables, made from the views of `stage`."""
@@ -170,7 +173,10 @@ def _stage_consumers(engine: DuckDBEngine) -> None:
         " using (queue_key, consumer_key)"
         f" where step_us >= {since_us} and step_us >= since_us) as touched"
     )
-    columns = "queue_key, consumer_key, time_us, held, settled, took, is_acked, step_us"
+    columns = (
+        "queue_key, consumer_key, time_us, held, settled, took, rejected, sent_back, is_acked,"
+        " step_us"
+    )
     key = "queue_key, consumer_key, time_us"
     engine.stage("hold_events", _NET.format(columns=columns, key=key, rows=rows))
     _stage_remade(engine, "last_acks", _LAST_ACKS)

@@ -21,6 +21,7 @@ from leveret.analytics.tables import (
     history_tables,
     key_tables,
     queue_levels,
+    reply_tables,
     stream_tables,
 )
 from leveret.analytics.tables.anomalies import ANOMALIES, open_series
@@ -60,6 +61,7 @@ QUERIES = {
     **history_tables.QUERIES,
     **consumer_activity.QUERIES,
     **stream_tables.QUERIES,
+    **reply_tables.QUERIES,
 }
 """The tables that are made from records, by name."""
 
@@ -140,6 +142,9 @@ def _stage(engine: Engine, options: JobOptions, progress: JobProgress) -> LeftOu
     with progress.step("dead letters"):
         stage_hops(engine)
     engine.view("identified", event_tables.IDENTIFIED)
+    engine.view("priority_steps", event_tables.PRIORITY_STEPS)
+    engine.view("requests", reply_tables.REQUESTS)
+    engine.view("reply_steps", reply_tables.REPLY_STEPS)
     return left_out
 
 

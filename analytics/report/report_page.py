@@ -154,7 +154,10 @@ def _traffic(data: Aggregates) -> Iterator[str]:
                          height=140)  # fmt: skip
     if data.sizes:
         bars = [(_size(one.up_to_bytes), one.messages) for one in data.sizes]
-        yield "<h3>Message sizes</h3>" + bar_chart("Messages by size, up to", bars)
+        if len(bars) > 1:
+            yield "<h3>Message sizes</h3>" + bar_chart("Messages by size, up to", bars)
+        else:
+            yield f"<p>All messages have up to {bars[0][0]}.</p>"
 
 
 def _publishers(data: Aggregates) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The tables of steps of ten seconds, from which findings are made: columns and meanings."""
 
-from leveret.analytics.tables.columns import LONG, QUEUE, STRING, VHOST, Column, Table
+from leveret.analytics.tables.columns import LONG, OF_KIND, QUEUE, STRING, VHOST, Column, Table
 
 AT = Column("at_us", LONG, "start of the ten seconds")
 
@@ -24,6 +24,7 @@ QUEUE_ACTIVITY = Table(
         Column("sent_back", LONG, "of these, by a reject; the others by the end of a channel"),
         Column("expired", LONG, "messages that expired"),
         Column("dropped", LONG, "messages dropped, as in fates"),
+        Column("bytes", LONG, "body bytes of the messages delivered"),
         Column("wait_max_us", LONG, "the longest wait of a message first delivered; null if none"),
     ),
 )
@@ -41,6 +42,9 @@ CONSUMER_ACTIVITY = Table(
         Column("consumer_tag", STRING, "its tag; null for basic.get"),
         Column("delivered", LONG, "messages delivered to it"),
         Column("settled", LONG, "messages acknowledged, rejected or requeued"),
+        Column("rejected", LONG, "of these, rejected without requeue"),
+        Column("sent_back", LONG, "of these, requeued by a reject"),
+        Column("out_of_order", LONG, "of those, while it held others, which come before them now"),
         Column("held", LONG, "messages that it holds, at the end"),
         Column("held_max", LONG, "the most messages that it held"),
         Column("busy_us", LONG, "time that it was busy, from its event before until its last one"),
@@ -69,12 +73,56 @@ UNATTENDED = Table(
 
 PUBLISHERS = Table(
     "publishers",
-    "Messages published to each queue by each user, in steps of ten seconds",
+    "Messages published to each queue by each connection, in steps of ten seconds",
     (
         AT,
         VHOST,
         QUEUE,
         Column("user", STRING, "the user"),
+        Column("connection", STRING, "the connection"),
         Column("messages", LONG, "messages routed to the queue"),
+        Column("first_us", LONG, "time of the first of them"),
+        Column("last_us", LONG, "time of the last of them"),
+    ),
+)
+
+PRIORITIES = Table(
+    "priorities",
+    "Messages by priority, in steps of ten seconds, of queues whose messages have several",
+    (
+        AT,
+        VHOST,
+        QUEUE,
+        Column("priority", LONG, "the priority property; 0 if there is none"),
+        Column("came", LONG, "messages published to the queue"),
+        Column("delivered", LONG, "messages delivered for the first time"),
+    ),
+)
+
+REPLIES = Table(
+    "replies",
+    "Replies to requests (messages with reply-to), in steps of ten seconds, by the connection that"
+    " sent them. Replies to queues that exist are not in it",
+    (
+        AT,
+        VHOST,
+        Column("user", STRING, "the user that replied"),
+        Column("connection", STRING, "its connection"),
+        Column("replies", LONG, "direct replies, and replies without a queue"),
+        Column("late", LONG, "of these, sent after the requester had gone"),
+        Column("late_max_us", LONG, "how long after, the longest; null if it is not known"),
+    ),
+)
+
+KINDS = Table(
+    "kinds",
+    "Messages routed to each queue on this date, by what their publishers say of them",
+    (
+        VHOST,
+        QUEUE,
+        Column("user", STRING, "the user that published them"),
+        *OF_KIND,
+        Column("up_to_bytes", LONG, "the upper bound of their size, 0 or a power of two"),
+        Column("messages", LONG, "messages"),
     ),
 )

@@ -46,3 +46,8 @@ ORIGIN = Column(
     "where it was published or became a dead letter; null if not in the trace",
 )
 MESSAGE_ID = Column("message_id", STRING, "the message-id property; null if there is none")
+OF_KIND = (
+    Column("content_type", STRING, "the content-type property; null if there is none"),
+    Column("app_id", STRING, "the app-id property, likewise"),
+    Column("type", STRING, "the type property, likewise"),
+)

@@ -12,6 +12,7 @@ a pause can begin.
 
 from leveret.analytics.tables.engine import Engine
 from leveret.analytics.tables.percentiles import percentile
+from leveret.analytics.tables.queue_histories import REJECTED, SENT_BACK
 
 _STEP_US = 10_000_000
 
@@ -24,10 +25,11 @@ def hold_events(more: str = "") -> str:
     return f"""
         select *, time_us - time_us % {_STEP_US} as step_us from (
             select queue_key, consumer_key, delivered as time_us, weight as held, 0 as settled,
-                cast(null as bigint) as took{more}
+                cast(null as bigint) as took, 0 as rejected, 0 as sent_back{more}
             from holds
             union all
-            select queue_key, consumer_key, ended, -weight, weight, ended - delivered{more}
+            select queue_key, consumer_key, ended, -weight, weight, ended - delivered,
+                if(outcome = {REJECTED}, weight, 0), if(outcome > {SENT_BACK}, weight, 0){more}
             from holds where ended is not null
         ) as events
     """
@@ -80,7 +82,8 @@ CONSUMER_STEPS = f"""
         from paused
     )
     select queue_key, consumer_key, at_us, sum(if(held > 0, held, 0)) as delivered,
-        sum(settled) as settled, sum(held) as held,
+        sum(settled) as settled, sum(rejected) as rejected, sum(sent_back) as sent_back,
+        sum(if(held_after > 0, sent_back, 0)) as out_of_order, sum(held) as held,
         max(greatest(held_after, held_then)) as held_max,
         sum(if(held_then > 0, time_us - last_us, 0)) as busy_us,
         {percentile("took", 0.5)} as hold_p50_us, max(took) as hold_max_us,
@@ -92,7 +95,7 @@ CONSUMER_STEPS = f"""
 
 CONSUMER_ACTIVITY = """
     select to_date(timestamp_micros(at_us)) as date, at_us, vhost, queue, connection, channel,
-        consumer_tag, delivered, settled,
+        consumer_tag, delivered, settled, rejected, sent_back, out_of_order,
         sum(held) over (partition by queue_key, consumer_key order by at_us) as held, held_max,
         busy_us, hold_p50_us, hold_max_us, pause_us, pause_end_us, mark_us
     from consumer_steps

@@ -1,4 +1,4 @@
-"""Tables that need single records: sizes, publishers, duplicates and gaps."""
+"""Tables that need single records: sizes, publishers, priorities, duplicates and gaps."""
 
 from leveret.analytics.tables.buckets import UP_TO
 
@@ -11,41 +11,80 @@ SIZES = f"""
     from events where event = 'publish' group by 1, 2, 3, 4
 """
 
+_STEP = f"time_us - time_us % {_ACTIVITY_US}"
+
 PUBLISHERS = f"""
     with published as (
-        select vhost, user, explode(queues) as queue, time_us - time_us % {_ACTIVITY_US} as at_us,
-            weight
+        select vhost, user, connection, explode(queues) as queue, time_us, weight
         from events where event = 'publish'
         union all
-        select vhost, user, explode(streams), time_us - time_us % {_ACTIVITY_US}, weight
+        select vhost, user, connection, explode(streams), time_us, weight
         from events where event = 'publish'
         union all
-        select vhost, user, queue, time_us - time_us % {_ACTIVITY_US}, messages
-        from events where event = 'append'
+        select vhost, user, connection, queue, time_us, messages from events
+        where event = 'append'
     )
-    select to_date(timestamp_micros(at_us)) as date, at_us, vhost, queue, user,
+    select to_date(timestamp_micros(at_us)) as date, at_us, vhost, queue, user, connection,
+        sum(weight) as messages, min(time_us) as first_us, max(time_us) as last_us
+    from (select *, {_STEP} as at_us from published) as stepped
+    group by vhost, queue, user, connection, at_us
+"""
+
+PRIORITY_STEPS = f"""
+    with messages as (
+        select vhost, explode(queues) as queue, {_STEP} as at_us,
+            coalesce(priority, 0) as priority, weight as came, 0 as delivered
+        from events where event = 'publish'
+        union all
+        select vhost, queue, {_STEP}, coalesce(priority, 0), 0, weight
+        from events where event = 'deliver' and not redelivered
+    )
+    select vhost, queue, at_us, priority, sum(came) as came, sum(delivered) as delivered
+    from messages group by vhost, queue, at_us, priority
+"""
+"""The view `priority_steps`."""
+
+PRIORITIES = """
+    select to_date(timestamp_micros(at_us)) as date, at_us, vhost, queue, priority, came, delivered
+    from priority_steps semi join (
+        select vhost, queue from priority_steps group by 1, 2 having count(distinct priority) > 1
+    ) as several using (vhost, queue)
+"""
+
+KINDS = f"""
+    with kinds as (
+        select to_date(timestamp_micros(time_us)) as date, vhost, explode(queues) as queue, user,
+            content_type, app_id, type, {UP_TO.format("body_size")} as up_to_bytes, weight
+        from events where event = 'publish'
+    )
+    select date, vhost, queue, user, content_type, app_id, type, up_to_bytes,
         sum(weight) as messages
-    from published group by vhost, queue, user, at_us
+    from kinds group by date, vhost, queue, user, content_type, app_id, type, up_to_bytes
 """
 
 IDENTIFIED = """
-    select vhost, message_id, xxhash64(vhost, message_id) as id, time_us, exchange, connection,
-        coalesce(get(queues, 0), get(streams, 0)) as first_queue
-    from events where event = 'publish' and message_id is not null
+    select vhost, queue, message_id, xxhash64(vhost, queue, message_id) as id, time_us, exchange,
+        connection
+    from (
+        select vhost, explode(queues) as queue, message_id, time_us, exchange, connection
+        from events where event = 'publish' and message_id is not null
+        union all
+        select vhost, explode(streams), message_id, time_us, exchange, connection
+        from events where event = 'publish' and message_id is not null
+    ) as routed
 """
-"""The view `identified`: publishes of messages with an id."""
+"""The view `identified`: messages with an id that came to queues, by queue."""
 
 DUPLICATES = """
     with doubtful as (
         select id from identified group by 1 having count(*) > 1
     )
-    select to_date(timestamp_micros(min(time_us))) as date, vhost, message_id,
+    select to_date(timestamp_micros(min(time_us))) as date, vhost, queue, message_id,
         count(*) as messages, min(time_us) as first_us, max(time_us) as last_us,
         sort_array(collect_set(exchange)) as exchanges,
-        slice(sort_array(collect_set(connection)), 1, 10) as connections,
-        slice(sort_array(collect_set(first_queue)), 1, 10) as queues
+        slice(sort_array(collect_set(connection)), 1, 10) as connections
     from identified semi join doubtful using (id)
-    group by vhost, message_id having count(*) > 1
+    group by vhost, queue, message_id having count(*) > 1
 """
 
 GAPS = """
@@ -54,6 +93,7 @@ GAPS = """
 """
 
 QUERIES = {
-    "sizes": SIZES, "publishers": PUBLISHERS, "duplicates": DUPLICATES, "gaps": GAPS,
+    "sizes": SIZES, "publishers": PUBLISHERS, "priorities": PRIORITIES, "kinds": KINDS,
+    "duplicates": DUPLICATES, "gaps": GAPS,
 }  # fmt: skip
-"""The tables, made from the views `events` and `identified`."""
+"""The tables, made from the views `events`, `identified` and `priority_steps`."""

@@ -1,9 +1,15 @@
 """Tables counted from flows: traffic by minute between users, exchanges, queues and consumers."""
 
-FLOWS_BY_KEY = """
+REPLY_NAMES = "amq.rabbitmq.reply-to"
+IS_REPLY = f"exchange = '' and get(routing_keys, 0) like '{REPLY_NAMES}.%'"
+"""Direct replies go to a channel without a queue. Each channel has a name of its own."""
+
+FLOWS_BY_KEY = f"""
     select date_trunc('minute', timestamp_micros(time_us)) as minute, vhost, node, event, exchange,
         queue, queues, streams,
-        if(event in ('publish', 'deliver', 'return'), get(routing_keys, 0), null) as full_key,
+        case when event not in ('publish', 'deliver', 'return') then null
+            when {IS_REPLY} then '{REPLY_NAMES}' else get(routing_keys, 0) end as full_key,
+        coalesce(event in ('publish', 'return') and {IS_REPLY}, false) as is_reply,
         user, connection, channel, consumer_tag, reason, redelivered, requeue,
         no_ack, count(*) as records, sum(coalesce(count, messages, weight)) as messages,
         sum(weight * body_size) as bytes, min(time_us) as first_us, max(time_us) as last_us,
@@ -13,7 +19,7 @@ FLOWS_BY_KEY = """
 """The view `flows_by_key`: records counted by minute, participants, event and routing key."""
 
 FLOWS = """
-    select minute, vhost, node, event, exchange, queue, queues, streams,
+    select minute, vhost, node, event, exchange, queue, queues, streams, is_reply,
         full_key is not null as has_key, named_key as routing_key, user, connection, channel,
         consumer_tag, reason, redelivered,
         requeue, no_ack, sum(records) as records, sum(messages) as messages, sum(bytes) as bytes,
@@ -65,7 +71,7 @@ _QUEUES = "array_size(queues) + coalesce(array_size(streams), 0)"
 FAN_OUT = f"""
     select to_date(minute) as date, vhost, exchange, cast({_QUEUES} as bigint) as queues,
         sum(messages) as messages
-    from flows where event = 'publish' group by 1, 2, 3, 4
+    from flows where event = 'publish' and not is_reply group by 1, 2, 3, 4
 """
 
 REDELIVERIES = """
@@ -85,7 +91,11 @@ UNROUTABLE = f"""
         sum(if(event = 'publish', messages, 0)) as messages,
         sum(if(event = 'return', messages, 0)) as returned,
         min(user) as user, min(connection) as connection
-    from flows where event = 'return' or (event = 'publish' and {_QUEUES} = 0)
+    from flows left join (
+        select distinct vhost as of_vhost, name as of_request from requests
+    ) as requested on exchange = '' and vhost = of_vhost and routing_key = of_request
+    where not is_reply and of_request is null
+        and (event = 'return' or (event = 'publish' and {_QUEUES} = 0))
     group by minute, vhost, exchange, routing_key
 """
 

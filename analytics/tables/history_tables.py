@@ -68,7 +68,8 @@ OUTCOMES = """
 """
 
 DETAILS = """
-    select vhost, node, message, exchange, routing_keys, connection, message_id, correlation_id
+    select vhost, node, message, exchange, routing_keys, connection, message_id, correlation_id,
+        user, body_size, content_type, app_id, type
     from events where event = 'publish' and message > 0
 """
 """The view `details`: the known publishes of messages."""
@@ -78,7 +79,8 @@ _NOTED = """
         coalesce(letter_exchange, details.exchange) as exchange,
         coalesce(letter_keys, details.routing_keys) as routing_keys,
         details.message_id, details.correlation_id,
-        if(letter_exchange is null, details.connection, null) as connection
+        if(letter_exchange is null, details.connection, null) as connection,
+        details.user, details.body_size, details.content_type, details.app_id, details.type
     from (
         select noted.*, letter_node, letter_exchange, letter_keys,
             coalesce(first_message, noted.message) as published_message
@@ -104,8 +106,11 @@ FATES = f"""
         exchange, routing_keys, message_id, correlation_id, connection, came as came_us,
         delivered as delivered_us,
         coalesce(dead, expired, dropped, rejected, purged) as ended_us,
-        deliveries
-    from ({_NOTED.format(_FATES)}) as fates
+        deliveries, user, body_size, content_type, app_id, type, consumer_tag, consumer_connection
+    from ({_NOTED.format(_FATES)}) as fates left join (
+        select consumer_key, consumer_tag, connection as consumer_connection from consumer_keys
+    ) as clients on clients.consumer_key = fates.consumer_key
+        and fates.consumer_key = fates.other_consumer_key
 """
 
 _POISON = """
@@ -116,7 +121,8 @@ _POISON = """
 POISON = f"""
     select to_date(timestamp_micros(first_delivered)) as date, vhost, node, message, queue,
         deliveries, first_delivered as first_us, delivered as last_us, fate, exchange,
-        routing_keys, message_id, correlation_id
+        routing_keys, message_id, correlation_id, connection, user, body_size, content_type,
+        app_id, type
     from ({_NOTED.format(_POISON)}) as poison
 """
 

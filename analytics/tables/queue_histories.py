@@ -39,6 +39,10 @@ CODES = ("come", "deliver", "ack", "reject", "requeue", "expire", "drop", "dead_
 COME, _DELIVER, _ACK, _REJECT, _REQUEUE, _EXPIRE, _DROP, _DEAD = (
     f"{code}" for code in range(len(CODES))
 )
+REJECTED, SENT_BACK = 3, 8
+"""Outcomes of a period in which a consumer held a message are the codes of what ended it; one that
+was requeued by a reject, and not by the end of a channel, is `SENT_BACK` more.
+"""
 _CODE = "case event {} end".format(
     " ".join(f"when '{event}' then {code}" for code, event in enumerate(CODES))
 )
@@ -57,7 +61,8 @@ STEPS = f"""
         select vhost, node, queue, message,
             if(event = 'reject' and requeue, {_REQUEUE}, {_CODE}), time_us,
             if(event = 'deliver', {CONSUMER_KEY}, null), weight,
-            case when event = 'deliver' then if(no_ack, 1, 0) else {_REASON} end
+            case when event = 'deliver' then if(no_ack, 1, 0)
+                when event = 'reject' and requeue then 1 else {_REASON} end
         from events
         where event in ('deliver', 'ack', 'reject', 'requeue', 'expire', 'drop', 'dead_letter')
             and message > 0 and (event != 'dead_letter' or message != new_message)
@@ -75,6 +80,7 @@ HISTORIES = f"""
         max(if(code = {_ACK}, time_us, null)) as acked,
         max(if(code = {_REJECT}, time_us, null)) as rejected,
         max(if(code = {_REQUEUE}, time_us, null)) as requeued,
+        max(if(code = {_REQUEUE}, more, 0)) as sent_back,
         max(if(code = {_EXPIRE}, time_us, null)) as expired,
         max(if(code = {_DROP}, time_us, null)) as dropped,
         max(if(code = {_DROP}, more, 0)) as drop_reason,
@@ -118,20 +124,25 @@ _HOLDS = f"""
     with single as (
         select queue_key, message, consumer_key, weight, delivered,
             coalesce(acked, rejected, requeued) as ended,
-            acked is not null as is_acked
+            case when acked is not null then {_ACK} when rejected is not null then {_REJECT}
+                when requeued is not null then {_REQUEUE} + sent_back * {SENT_BACK} end as outcome
         from histories where deliveries = 1 and no_ack = 0
     ), ordered as (
         select queue_key, message, consumer_key, weight, code, time_us as delivered,
-            lead(time_us) over history as ended, lead(code) over history as ended_by, more
+            lead(time_us) over history as ended, lead(code) over history as ended_by,
+            lead(more) over history as ended_more, more
         from steps semi join several using (queue_key, message)
         where code in ({_DELIVER}, {_ACK}, {_REJECT}, {_REQUEUE})
         window history as (partition by queue_key, message order by time_us,
             if(code = {_DELIVER}, if(more = 1, 2, 1), 0), code)
     )
-    select * from single
+    select *, coalesce(outcome = {_ACK}, false) as is_acked from single
     union all
     select queue_key, message, consumer_key, weight, delivered,
-        if(ended_by = {_DELIVER}, null, ended), coalesce(ended_by = {_ACK}, false)
+        if(ended_by = {_DELIVER}, null, ended),
+        case when ended_by = {_REQUEUE} then {_REQUEUE} + ended_more * {SENT_BACK}
+            when ended_by != {_DELIVER} then ended_by end,
+        coalesce(ended_by = {_ACK}, false)
     from ordered where code = {_DELIVER} and more = 0
 """
 

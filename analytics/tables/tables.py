@@ -12,8 +12,11 @@ stand for a single message or event are not.
 
 from leveret.analytics.tables.activity import (
     CONSUMER_ACTIVITY,
+    KINDS,
+    PRIORITIES,
     PUBLISHERS,
     QUEUE_ACTIVITY,
+    REPLIES,
     UNATTENDED,
 )
 from leveret.analytics.tables.columns import (
@@ -25,6 +28,7 @@ from leveret.analytics.tables.columns import (
     MESSAGE_ID,
     MINUTE,
     NODE,
+    OF_KIND,
     ORIGIN,
     QUEUE,
     STRING,
@@ -118,7 +122,8 @@ DEPTH = Table(
 
 FAN_OUT = Table(
     "fan_out",
-    "To how many queues the messages of an exchange are routed",
+    "To how many queues the messages of an exchange are routed; direct replies have none, and are"
+    " left out",
     (
         VHOST,
         EXCHANGE,
@@ -158,6 +163,11 @@ FATES = Table(
         Column("delivered_us", LONG, "when it was last delivered; null if never"),
         Column("ended_us", LONG, "when it expired, was rejected, ...; null if it is still queued"),
         Column("deliveries", LONG, "number of deliveries"),
+        Column("user", STRING, "the publisher's user; null if not in the trace"),
+        Column("body_size", LONG, "size of its body in bytes; null if not in the trace"),
+        *OF_KIND,
+        Column("consumer_tag", STRING, "the consumer that got it; null if there were several"),
+        Column("consumer_connection", STRING, "its connection, likewise"),
     ),
 )  # fmt: skip
 
@@ -191,6 +201,10 @@ POISON = Table(
         Column("routing_keys", STRINGS, "its routing keys; null if not in the trace"),
         MESSAGE_ID,
         Column("correlation_id", STRING, "the correlation-id property; null if there is none"),
+        Column("connection", STRING, "the publisher's connection; null for a dead letter"),
+        Column("user", STRING, "the publisher's user; null if not in the trace"),
+        Column("body_size", LONG, "size of its body in bytes; null if not in the trace"),
+        *OF_KIND,
     ),
 )
 
@@ -230,7 +244,7 @@ DEAD_LETTER_PATHS = Table(
 
 UNROUTABLE = Table(
     "unroutable",
-    "Messages that were routed to no queue",
+    "Messages that were routed to no queue; replies (table replies) are left out",
     (
         MINUTE,
         VHOST,
@@ -332,16 +346,16 @@ CONNECTIONS = Table(
 
 DUPLICATES = Table(
     "duplicates",
-    "Message-ids that were published more than once in a vhost, on the date of the first",
+    "Message-ids that came to a queue more than once, on the date of the first",
     (
         VHOST,
+        QUEUE,
         Column("message_id", STRING, "the message-id"),
-        Column("messages", LONG, "how often it was published"),
+        Column("messages", LONG, "how often it came to the queue"),
         Column("first_us", LONG, "time of the first publish"),
         Column("last_us", LONG, "time of the last publish"),
         Column("exchanges", STRINGS, "the exchanges it was published to"),
         Column("connections", STRINGS, "the publishing connections; at most 10"),
-        Column("queues", STRINGS, "the first queue of each; at most 10"),
     ),
 )
 
@@ -434,7 +448,7 @@ SUMMARY = Table(
 TABLES = (
     TRAFFIC, LATENCY, LATENCY_HISTOGRAM, DEPTH, QUEUE_ACTIVITY, UNATTENDED, FAN_OUT, OUTCOMES,
     FATES, REDELIVERIES, POISON, DEAD_LETTERS, DEAD_LETTER_PATHS, UNROUTABLE, ROUTING_KEYS,
-    CONSUMERS, CONSUMER_ACTIVITY, PUBLISHERS, STREAM_ACTIVITY,
+    CONSUMERS, CONSUMER_ACTIVITY, PUBLISHERS, PRIORITIES, REPLIES, KINDS, STREAM_ACTIVITY,
     STREAM_CONSUMERS, STREAM_OFFSETS, SIZES, CHURN, CONNECTIONS, DUPLICATES, TOPOLOGY,
     ANOMALIES, GAPS, REJECTED, TRUST, SUMMARY,
 )  # fmt: skip

@@ -103,14 +103,15 @@ def _damaged(engine: Engine, reading: ReadCounts) -> Iterator[Flaw]:
     [(problems, files, lost_bytes, file)] = engine.rows(_DAMAGE)
     if not problems:
         return
-    lost = round(reading.events * lost_bytes / reading.size) if reading.size else 0
+    skipped = round(reading.events * lost_bytes / reading.size) if reading.size else 0
+    lost = skipped + problems
     cost = (
-        f"{lost_bytes:,} bytes were skipped, about {plural(lost, 'record')}"
+        f"{lost_bytes:,} bytes were skipped, about {plural(lost, 'record')} in all"
         if lost_bytes else "no whole part of a file was skipped"
     )  # fmt: skip
     more = f" and {plural(files - 1, 'other file')}" if files > 1 else ""
     yield Flaw(
-        "damage", problems, lost + problems, lost_bytes,
+        "damage", problems, lost, lost_bytes,
         f"{plural(problems, 'line')} or {plural(problems, 'place')} in {file}{more} could not be"
         f" read; {cost}. The table rejected has each." if problems > 1 else
         f"A line or place in {file} could not be read; {cost}. The table rejected has it.",

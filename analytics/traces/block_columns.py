@@ -29,8 +29,13 @@ from leveret.analytics.traces.parsing import (
     read_json,
     sound_records,
 )
-from leveret.analytics.traces.property_ids import InvalidPropertiesError, Numbers, Octets, ids_of
-from leveret.analytics.traces.schema import FIELDS, IDS, NEEDED, RANGES
+from leveret.analytics.traces.property_values import (
+    InvalidPropertiesError,
+    Numbers,
+    Octets,
+    values_of,
+)
+from leveret.analytics.traces.schema import FIELDS, KEPT_PROPERTIES, NEEDED, OF_DELIVERIES, RANGES
 from leveret.broker.tracing import record
 from leveret.broker.tracing.block_format import (
     ACK,
@@ -155,7 +160,7 @@ class _Columns:
         self._start[of_line] = self._about[of_line] = len(self._texts) + numbers
         self._row[of_line] = len(self._places) + numbers
         start, about = _rows(self._start), _rows(self._about)
-        made = {name: self._of_records(name) for name in _OF_RECORDS} | self._ids()
+        made = {name: self._of_records(name) for name in _OF_RECORDS} | self._values()
         if any(is_outside(made[name], RANGES[name]) for name in ("time_us", "message")):
             raise _UnusualError
         columns = [
@@ -227,12 +232,18 @@ class _Columns:
         """A column of values in the texts of records."""
         return encoded(self._shared[name].combine_chunks(), name).take(rows)
 
-    def _ids(self) -> dict[str, pa.Array]:
-        """The ids of publishes."""
+    def _values(self) -> dict[str, pa.Array]:
+        """The values of properties."""
         begins = self._properties_at + 1 + LENGTH.size
-        found = ids_of(self._octets, begins, begins + self._lengths(self._properties_at))
-        wanted = np.where(self._kinds == PUBLISH, self._properties, _NOWHERE)
-        return {name: found[name].take(_rows(wanted)) for name in IDS}
+        found = values_of(self._octets, begins, begins + self._lengths(self._properties_at))
+        wanted = _rows(np.where(self._kinds == PUBLISH, self._properties, _NOWHERE))
+        with_deliveries = _rows(self._properties)
+        return {
+            name: encoded(found[name], name).take(
+                with_deliveries if name in OF_DELIVERIES else wanted
+            )
+            for name in KEPT_PROPERTIES
+        }
 
 
 def _parsed(parse: Callable[[list[bytes]], pa.Table], pieces: list[bytes]) -> pa.Table:
@@ -254,7 +265,7 @@ def _parsed_texts(texts: list[bytes]) -> pa.Table:
 def _parsed_lines(lines: list[bytes]) -> pa.Table:
     """A row for each line of another record."""
     table = sound_records(LogBlock(b"".join(lines), 1, len(lines)))
-    # The ids of a publish are columns of its own.
+    # The properties of a publish are columns of its own.
     if table is None or pc.any(pc.equal(table["event"], record.PUBLISH)).as_py():
         raise _UnusualError
     return table

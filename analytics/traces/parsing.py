@@ -17,9 +17,11 @@ from leveret.analytics.traces.log_blocks import LogBlock, Problem
 from leveret.analytics.traces.schema import (
     COLUMNS,
     FIELDS,
-    IDS,
     KEPT,
+    KEPT_PROPERTIES,
     NEEDED,
+    OF_DELIVERIES,
+    PRIORITIES,
     RANGES,
     REPEATED,
     TEXT_MAX,
@@ -35,8 +37,10 @@ ROWS_MAX = 20_000
 _ARROW_TYPES = {
     record.STRING: pa.string(), record.LONG: pa.int64(), record.BOOLEAN: pa.bool_(),
     record.STRINGS: pa.list_(pa.string()),
-    record.JSON: pa.struct([(name, pa.string()) for name in IDS]),
 }  # fmt: skip
+_ARROW_TYPES[record.JSON] = pa.struct(
+    [(name, _ARROW_TYPES[kind]) for name, kind in KEPT_PROPERTIES.items()]
+)
 PARSED_COLUMNS = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in FIELDS.items()])
 """The columns of records as they are parsed: schema.FIELDS."""
 _TEXTS = pa.dictionary(pa.int32(), pa.string())
@@ -47,7 +51,7 @@ ARROW_COLUMNS = pa.schema(
     [(each.name, _TEXTS if each.name in REPEATED else each.type) for each in PLAIN_COLUMNS]
 )
 """The columns of records as they are read."""
-KEPT_COLUMNS = pa.schema([ARROW_COLUMNS.field(name) for name in (*KEPT, *IDS)])
+KEPT_COLUMNS = pa.schema([ARROW_COLUMNS.field(name) for name in (*KEPT, *KEPT_PROPERTIES)])
 """Those of them that come from a record."""
 _ONLY_OF_SOME = ("format", "wrong", "text", "file", "line")
 _EVENTS = pa.array(list(record.EVENTS))
@@ -159,6 +163,8 @@ def _is_sound(table: pa.Table) -> bool:
         return False
     if any(is_outside(table[name], numbers) for name, numbers in RANGES.items()):
         return False
+    if is_outside(pc.struct_field(table["properties"], "priority"), PRIORITIES):
+        return False
     return not any(_is_missing(table, name, needing) for name, needing in NEEDED.items())
 
 
@@ -183,9 +189,18 @@ def _all(values: pa.ChunkedArray) -> bool:
 def _kept(table: pa.Table) -> pa.Table:
     """Return the columns of valid records that come from them, KEPT_COLUMNS."""
     is_publish = pc.equal(table["event"], record.PUBLISH)
-    ids = [pc.if_else(is_publish, pc.struct_field(table["properties"], name), None) for name in IDS]
+    is_either = pc.or_(is_publish, pc.equal(table["event"], record.DELIVER))
+    values = [
+        encoded(
+            pc.if_else(
+                is_either if name in OF_DELIVERIES else is_publish,
+                pc.struct_field(table["properties"], name), None,
+            ), name,
+        )
+        for name in KEPT_PROPERTIES
+    ]  # fmt: skip
     columns = [encoded(table[name], name) for name in KEPT]
-    return pa.Table.from_arrays([*columns, *ids], schema=KEPT_COLUMNS)
+    return pa.Table.from_arrays([*columns, *values], schema=KEPT_COLUMNS)
 
 
 def encoded(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:

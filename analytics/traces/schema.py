@@ -28,8 +28,14 @@ FIELDS: dict[str, str] = {
 }
 """The fields that the tables use, and their types."""
 
-IDS = ("message_id", "correlation_id")
-"""The only message properties that are kept, taken from publishes."""
+KEPT_PROPERTIES: dict[str, str] = {
+    "message_id": record.STRING, "correlation_id": record.STRING, "content_type": record.STRING,
+    "app_id": record.STRING, "type": record.STRING, "reply_to": record.STRING,
+    "priority": record.LONG,
+}  # fmt: skip
+"""The only message properties that are kept, and their types. They are taken from publishes."""
+OF_DELIVERIES = ("priority",)
+"""Those of them that are taken from deliveries, too."""
 
 KEPT = (
     "event", "time_us", "node", "vhost", "connection", "channel", "user", "message", "new_message",
@@ -41,12 +47,13 @@ KEPT = (
 
 REPEATED = (
     "event", "node", "vhost", "connection", "user", "exchange", "queue", "consumer_tag", "reason",
+    "content_type", "app_id", "type", "reply_to",
 )  # fmt: skip
 """Those of them that have few different texts in many records."""
 
 COLUMNS: dict[str, str] = {
     **{name: FIELDS[name] for name in KEPT},
-    **dict.fromkeys(IDS, record.STRING),
+    **KEPT_PROPERTIES,
     "weight": record.LONG,
     "format": record.STRING,
     "wrong": record.STRING,
@@ -82,6 +89,8 @@ RANGES: dict[str, range] = {
     "max_age_us": _OFFSETS, "max_bytes": _OFFSETS, "segment_bytes": _OFFSETS,
 }  # fmt: skip
 """The numbers that a field can have: more would overflow the sums of tables, which ends a job."""
+PRIORITIES = range(256)
+"""The values that the property has on the wire."""
 SAMPLES = range(1, SAMPLE_MAX + 1)
 """The messages that one in a log can stand for, as its header says."""
 
@@ -140,7 +149,11 @@ def _is_of_type(value: object, kind: str) -> bool:
         return isinstance(value, bool)
     if kind == record.STRINGS:
         return isinstance(value, list) and all(map(_is_text, value))
-    return isinstance(value, dict) and all(_is_text(value.get(name) or "") for name in IDS)
+    return isinstance(value, dict) and all(
+        _is_text(value.get(name) or "") if kind == record.STRING
+        else type(value.get(name) or 0) is int and (value.get(name) or 0) in PRIORITIES
+        for name, kind in KEPT_PROPERTIES.items()
+    )  # fmt: skip
 
 
 def _is_text(value: object) -> bool:

@@ -40,6 +40,7 @@ INCIDENTS = {
     "stall_of_one_of_four_slow_ones", "a_message_that_is_too_large", "poison_that_is_thrown_away",
     "deleted_with_its_messages", "purged_with_400", "stall_with_little_traffic",
     "a_consumer_that_the_size_will_overtake",
+    "low_priorities_starve", "replies_come_when_the_requester_has_gone", "a_wrong_content_type",
 }  # fmt: skip
 """Each has a virtual host of its name."""
 pytestmark = pytest.mark.timeout(3600)

@@ -1,5 +1,6 @@
 """Findings as pure functions of figures: words, order, limits. test_incidents.py has the rest."""
 
+from leveret.analytics.findings.episodes import episodes
 from leveret.analytics.findings.evidence import (
     Attendance,
     ConsumerPause,
@@ -15,7 +16,6 @@ from leveret.analytics.findings.evidence import (
 )
 from leveret.analytics.findings.finding import Queue, Severity
 from leveret.analytics.findings.findings import OF_ONE_KIND_MAX, findings
-from leveret.analytics.findings.load import episodes
 from leveret.analytics.formatting import MINUTE_US, SECOND_US
 
 NOON_US = 1_772_366_400_000_000
@@ -53,8 +53,8 @@ def test_a_stall_names_the_holder_the_duration_and_the_waiters():
     data.users = {ORDERS: ["shop"]}
     [stall] = findings(data)
     assert stall.sentence == (
-        "queue orders: consumer ctag-7 settled nothing from 12:30:00 to 12:34:00, for 4 min,"
-        " holding 20 unacknowledged messages"
+        "Consumer ctag-7 of queue orders acknowledged nothing from 12:30:00 to 12:34:00 UTC, for 4"
+        " min, while holding 20 messages"
     )
     assert stall.hurts == (
         "40 messages came meanwhile from shop, and up to 7 waited behind it, up to 3 min 20 s."
@@ -82,7 +82,10 @@ def test_what_a_consumer_still_holds_at_the_end():
                      at(59.9), 0),
     ]  # fmt: skip
     [stall] = findings(data)
-    assert "consumer stuck settled nothing since 12:05:00, for 55 min, holding 50" in stall.sentence
+    assert stall.sentence.startswith(
+        "Consumer stuck of queue orders stopped acknowledging at 12:05:00 UTC, for 55 min, while"
+        " holding 50 messages"
+    )
     assert stall.until_us is None
 
 
@@ -96,8 +99,8 @@ def test_a_queue_without_a_consumer_names_the_last_one():
     ]  # fmt: skip
     [nobody] = findings(data)
     assert nobody.sentence == (
-        "queue orders: since 12:50:00, for 10 min, it had no consumer, and 500 messages are waiting"
-        " at the end. The last one was gone on 10.0.0.1:4 -> x"
+        "Queue orders had no consumer since 12:50:00 UTC, for 10 min, and 500 messages are waiting"
+        " at the end. The last one was gone on 10.0.0.1:4 -> x, until 12:50:00 UTC"
     )
 
 
@@ -113,7 +116,7 @@ def test_returned_messages_are_told_from_lost_ones():
     [lost] = findings(data)
     assert lost.sentence == (
         "Exchange orders: 137 messages with routing key uk had no queue, from 12:10:00 to"
-        " 12:14:00; 60 were returned to their publisher, and no publisher heard of the other 77"
+        " 12:14:00 UTC; 60 were returned to their publisher, and no publisher heard of the other 77"
     )
     data.unroutable = [data.unroutable[0]._replace(returned=137, exchange="")]
     [returned] = findings(data)
@@ -129,7 +132,9 @@ def test_retries_that_come_back_are_not_reported_as_dead_letters():
     data.deaths = [there, back]
     assert findings(data) == []
     data.deaths = [there]
-    assert "9 messages dead-lettered to orders.wait" in sentences(data)[0]
+    assert sentences(data)[0].startswith(
+        "Consumers rejected 9 messages of queue orders, which are in orders.wait now"
+    )
 
 
 def test_poison_by_its_fate():
@@ -138,11 +143,11 @@ def test_poison_by_its_fate():
     data.poison = [poison]
     [one] = sentences(data)
     assert one == (
-        "queue orders: message 17 (message-id order-17) was delivered 9 times from 12:01:00 to"
-        " 12:02:00: acknowledged in the end"
+        "Message 17 (message-id order-17) of queue orders was delivered 9 times from 12:01:00 to"
+        " 12:02:00 UTC: acknowledged in the end"
     )
     data.poison.append(poison._replace(fate="expired", messages=2, deliveries=14))
-    assert "3 messages were delivered 23 times" in sentences(data)[0]
+    assert "3 messages of queue orders were delivered 23 times" in sentences(data)[0]
     assert "1 acknowledged in the end and 2 expired" in sentences(data)[0]
 
 
@@ -176,8 +181,10 @@ def test_several_days_and_vhosts_are_told_apart_and_names_cannot_move_a_cursor()
     data.unattended = [Unattended(Queue("\x1b[2J", "q"), at(1), None, 9, 9, 9),
                        Unattended(ORDERS, at(1_500), None, 5, 5, 5)]  # fmt: skip
     first, second = sentences(data)
-    assert first.startswith("queue q in \\x1b[2J: since 12:01:00")
-    assert second.startswith("queue orders in /: since 2026-03-02 13:00, for 1 d 1 h")
+    assert first.startswith("Queue q in \\x1b[2J had no consumer since 12:01:00 UTC")
+    assert second.startswith(
+        "Queue orders in / had no consumer since 2026-03-02 13:00 UTC, for 1 d 1 h"
+    )
 
 
 def test_lines_that_could_not_be_read():

@@ -21,6 +21,7 @@ RECALL_MIN, PRECISION_MIN = 0.97, 0.97
 TUNED = [one for one in ALL if not one.is_held_out]
 NEEDED = (
     "summary", "queue_activity", "consumer_activity", "consumers", "unattended", "publishers",
+    "priorities", "replies", "kinds",
     "topology", "poison", "fates", "dead_letters", "unroutable", "routing_keys", "duplicates",
     "connections", "gaps", "stream_activity", "stream_consumers", "stream_offsets",
 )  # fmt: skip

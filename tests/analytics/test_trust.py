@@ -176,7 +176,8 @@ def test_damage_says_what_it_cost(tmp_path):
     found = faults(tmp_path)["damage"]
     assert found.lost_bytes > len(damaged) / 2
     assert 100 < found.lost_records < 400
-    assert f"{found.lost_bytes:,} bytes were skipped, about" in found.sentence
+    skipped = f"{found.lost_bytes:,} bytes were skipped, about {found.lost_records:,} records"
+    assert skipped in found.sentence
 
 
 def test_gaps_of_the_broker(tmp_path):

@@ -21,6 +21,8 @@ PREFETCH_HIGH, PREFETCH_LOW, CHURN = "prefetch_high", "prefetch_low", "churn"
 EXPIRED, OVERFLOW, REJECTED, REMOVED = "expired", "overflow", "rejected", "removed"
 DEAD_LETTERS, LOST_LETTERS, UNROUTABLE = "dead_letters", "lost_dead_letters", "unroutable"
 DUPLICATES, GAP = "duplicates", "gap"
+STARVED, OUT_OF_ORDER, REPLAY = "starved", "out_of_order", "replay"
+LATE_REPLIES = "late_replies"
 FALLS_BEHIND, OVERTAKEN = "falls_behind", "overtaken"
 
 SYMPTOMS = (WAITS, BACKLOG)

@@ -28,6 +28,7 @@ class Entry:
 
     def __init__(self, message, position, came_s):
         self.message, self.position, self.came_s = message, position, came_s
+        self.priority = message.properties.get("priority", 0)
         self.deliveries = 0
 
 
@@ -123,14 +124,18 @@ class Broker:
 
 
 class Queue:
-    """A queue. overflow: drop-head or reject-publish. dead_letter_to: an exchange and a key."""
+    """A queue. overflow: drop-head or reject-publish. dead_letter_to: an exchange and a key.
+
+    has_priorities: messages of a higher priority are delivered first.
+    """
 
     def __init__(
-        self, broker, name, ttl_s=None, length_max=None, overflow="drop-head", dead_letter_to=None
-    ):
+        self, broker, name, ttl_s=None, length_max=None, overflow="drop-head", dead_letter_to=None,
+        has_priorities=False,
+    ):  # fmt: skip
         self.broker, self.name = broker, name
         self.ttl_s, self.length_max, self.overflow = ttl_s, length_max, overflow
-        self.dead_letter_to = dead_letter_to
+        self.dead_letter_to, self.has_priorities = dead_letter_to, has_priorities
         self.ready, self.consumers = deque(), deque()
         self._positions = itertools.count()
 
@@ -139,7 +144,11 @@ class Queue:
         if self.overflow == "reject-publish" and len(self.ready) >= (self.length_max or 1e9):
             self.broker.write("drop", queue=self.name, reason="maxlen", message=message.number)
             return
-        self.ready.append(Entry(message, next(self._positions), self.broker.now_s))
+        entry = Entry(message, next(self._positions), self.broker.now_s)
+        place = len(self.ready)
+        while self.has_priorities and place and self.ready[place - 1].priority < entry.priority:
+            place -= 1
+        self.ready.insert(place, entry)
         if self.ttl_s is not None:
             self.broker.at(self.broker.now_s + self.ttl_s, self._expire)
         self.serve()

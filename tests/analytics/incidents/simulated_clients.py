@@ -23,7 +23,8 @@ class Publisher:
 
     rate: messages per second, or pairs of the time from which a rate holds and the rate. bursts:
     triples of a time, a number of messages and the seconds they take. key: a key, or a function of
-    the random numbers and the time, as are `mandatory` and `message_id`. opens: the connection is
+    the random numbers and the time, as are `mandatory`, `message_id`, `size` and each of the
+    `properties`. opens: the connection is
     opened in the trace.
     """
 
@@ -36,7 +37,8 @@ class Publisher:
     until_s: float = 1e9
     bursts: tuple = ()
     even: bool = False
-    size: int = 200
+    size: Any = 200
+    properties: dict = field(default_factory=dict)
     mandatory: Any = False
     message_id: Any = None
     opens: bool = False
@@ -59,8 +61,11 @@ class Publisher:
         broker, now_s = self.broker, self.broker.now_s
         identity = number_of(self.message_id, broker, now_s)
         properties = {"delivery_mode": 2} | ({"message_id": identity} if identity else {})
+        for name, value in self.properties.items():
+            properties[name] = number_of(value, broker, now_s)
         broker.publish(
-            self.who, self.exchange, number_of(self.key, broker, now_s), self.size, properties,
+            self.who, self.exchange, number_of(self.key, broker, now_s),
+            number_of(self.size, broker, now_s), properties,
             number_of(self.mandatory, broker, now_s),
         )  # fmt: skip
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 
 from tests.analytics.incidents import (  # noqa: F401 - the scripts register themselves
     absent_consumers,
+    causes,
     connections,
+    habits,
     load,
     losses,
     quiet_days,
