@@ -11,7 +11,7 @@ from leveret.analytics.findings.evidence import Evidence, SeenConsumer, Unattend
 from leveret.analytics.findings.finding import NO_CONSUMER, Finding, Queue, Severity, of_table
 from leveret.analytics.formatting import MINUTE_US, SECOND_US, duration, listed, plural, shown
 
-ALONE_MIN_US, HABIT_TIMES = MINUTE_US, 3
+ALONE_MIN_US, HABIT_TIMES, HABIT_SHARE = MINUTE_US, 3, 0.5
 COPIES_MIN, NAMED_MAX = 3, 3
 SECONDS_OFF_US = 2 * SECOND_US
 """The table has whole seconds, and a consumer may have settled messages after the last one."""
@@ -50,9 +50,14 @@ def _is_by_design(data: Evidence, queue: Queue) -> bool:
 
 
 def _is_habit(data: Evidence, stretches: Sequence[Unattended]) -> bool:
-    """Tell whether consumers of the queue come and go all the time."""
+    """Tell whether consumers of the queue come now and then, and go again."""
     lengths = sorted(_lasts_us(data, one) for one in stretches)
-    return len(lengths) > 4 and lengths[-1] < HABIT_TIMES * lengths[len(lengths) // 2]
+    if len(lengths) <= 4 or lengths[-1] >= HABIT_TIMES * lengths[len(lengths) // 2]:
+        return False
+    # One that stays for longer than it is away is meant to stay.
+    begun_us = min(one.since_us for one in stretches)
+    ends_us = max(one.since_us + _lasts_us(data, one) for one in stretches)
+    return sum(lengths) >= HABIT_SHARE * (ends_us - begun_us)
 
 
 def _copies(
@@ -122,6 +127,9 @@ def _no_consumer(data: Evidence, queue: Queue, stretches: Sequence[Unattended]) 
     if gone := _last_one(data, worst):
         words += f". The last one was {shown(gone.tag or 'basic.get')} on {shown(gone.connection)}"
         words += f", until {data.clock(vhost, gone.last_us)}"
+    elif back := _only_one(data, worst):
+        words += f". Its consumer {shown(back.tag or 'basic.get')} on {shown(back.connection)}"
+        words += " was there before and later"
     is_bad = not is_letters and (had_one or still)
     return Finding(
         NO_CONSUMER, Severity.BAD if is_bad else Severity.NOTE, vhost, (queue.name,), words,
@@ -133,6 +141,14 @@ def _no_consumer(data: Evidence, queue: Queue, stretches: Sequence[Unattended]) 
         of_table("unattended", queue, "; table fates, fate never_delivered"),
         worst.since_us, worst.until_us, worst.ready_max,
     )  # fmt: skip
+
+
+def _only_one(data: Evidence, time: Unattended) -> SeenConsumer | None:
+    """Return the consumer that was the only one before a time without any, and came back."""
+    before = [
+        one for one in data.consumers if one.queue == time.queue and one.first_us <= time.since_us
+    ]
+    return before[0] if len(before) == 1 else None
 
 
 def _last_one(data: Evidence, time: Unattended) -> SeenConsumer | None:

@@ -18,15 +18,18 @@ effects on those below. A size is a cause only if the work follows it. A figure 
 as it is explains nothing: a queue in which messages have always waited has too few consumers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from statistics import median
 from typing import NamedTuple
 
 from leveret.analytics.findings.evidence import Evidence, QueueSteps, SeenPublisher
+from leveret.analytics.formatting import amount
 
 SIZE, CONSUMERS, RATE, WORK = "size", "consumers", "rate", "work"
 CHANGE_TIMES = 1.5
 PAST_MIN, AT_ONCE_STEPS, MOST = 3, 2, 0.7
+LARGE_TIMES = 10
+"""How much larger the largest messages of some times are, to explain what happens then."""
 CULPRIT_SHARE = 0.6
 """The part of what comes above the usual that one publisher has sent, to be named."""
 
@@ -110,6 +113,18 @@ def size_of(steps: QueueSteps, step: int) -> float | None:
     """Return the mean size of a message that was delivered in a step, in bytes."""
     delivered = steps.delivered.get(step, 0)
     return steps.bytes.get(step, 0) / delivered if delivered else None
+
+
+def large_ones(steps: QueueSteps, during: Collection[int]) -> str:
+    """Say that much larger messages came in some steps than in others; empty if they did not."""
+    inside = [size for step, size in steps.size_max.items() if step in during and size]
+    outside = [size for step, size in steps.size_max.items() if step not in during and size]
+    if not inside or not outside:
+        return ""
+    large, usual = median(inside), median(outside)
+    if large < LARGE_TIMES * usual:
+        return ""
+    return f"; messages of up to {amount(large)} came then, and of up to {amount(usual)} otherwise"
 
 
 def work_of(steps: QueueSteps, step: int) -> float | None:

@@ -1,5 +1,6 @@
 """Finds short-lived connections, repeated message-ids and dominant routing keys. Pure."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from leveret.analytics.findings.evidence import Evidence
@@ -15,7 +16,11 @@ from leveret.analytics.findings.finding import (
 from leveret.analytics.formatting import MINUTE_US, duration, exchange_shown, plural, shown
 
 SHORT_MIN, PER_MINUTE_MIN = 20, 4
+PARTS, EACH_SHARE, LEFT_SHARE = 3, 0.2, 0.8
+"""Parts of the trace, each of which has this part of the opened connections; how many stay open."""
 HOT_SHARE_MIN = 0.3
+MOST = 0.8
+"""The part of the repeated message-ids that one user has published last, to be named."""
 
 
 def churn(data: Evidence) -> Iterator[Finding]:
@@ -41,17 +46,54 @@ def churn(data: Evidence) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def leaks(data: Evidence) -> Iterator[Finding]:
+    """Yield a finding for each user who opens connections all the time, and closes none."""
+    for (vhost, user), lives in data.opened.items():
+        span, left = data.spans[vhost], sum(not is_closed for _, is_closed in lives)
+        parts = Counter(
+            PARTS * (opened_us - span.begins_us) // (span.length_us + 1) for opened_us, _ in lives
+        )
+        # Programs that start together open many at once.
+        if (
+            left < LEFT_SHARE * len(lives)
+            or min(parts[part] for part in range(PARTS)) < EACH_SHARE * len(lives)
+        ):  # fmt: skip
+            continue
+        minutes = max(1.0, span.length_us / MINUTE_US)
+        yield Finding(
+            CHURN, Severity.WARNING, vhost, (user,),
+            f"User {shown(user)} opened {len(lives):,} connections, {len(lives) / minutes:.1f} a"
+            f" minute, and {left:,} of them are open at the end",
+            "Each takes memory and a file descriptor of the broker, which will refuse new ones.",
+            "Close connections that are not used, or share them: one for a process, a channel for"
+            " a thread; max-connections of the user limits them.",
+            f"table connections, user {shown(user)}, column closed_us", lives[0][0], None, left,
+        )  # fmt: skip
+
+
 def duplicates(data: Evidence) -> Iterator[Finding]:
     """Yield a finding for each queue with message-ids that were published again."""
     for one in data.duplicates:
+        period = data.period(one.queue.vhost, one.first_us, one.last_us)
+        ids, most = plural(one.ids, "message-id"), shown(one.message_id)
+        if one.user and one.own >= MOST * one.ids:
+            words = (
+                f"User {shown(one.user)} published {plural(one.own, 'message-id')} to"
+                f" {data.named(one.queue)} again that had come before, {period}"
+            )
+            words += f"; {most} came {one.messages:,} times"
+        else:
+            words = (
+                f"{data.named(one.queue, True)} got {ids} more than once {period};"
+                f" {most} {one.messages:,} times"
+            )
         yield Finding(
-            DUPLICATES, Severity.WARNING, one.queue.vhost, (one.queue.name,),
-            f"{data.named(one.queue, True)} got {plural(one.ids, 'message-id')} more than once"
-            f" {data.period(one.queue.vhost, one.first_us, one.last_us)};"
-            f" {shown(one.message_id)} {one.messages:,} times",
+            DUPLICATES, Severity.WARNING, one.queue.vhost,
+            (one.queue.name, *([one.user] if one.user else [])), words,
             "Consumers get such messages twice.",
-            "Publishers repeat messages after a lost confirm; consumers must tolerate it.",
-            f"leveret journey TRACE_DIR --message-id {shown(one.message_id)}; table duplicates",
+            "Publishers repeat messages after a lost confirm, and programs publish dead letters or"
+            " exports again; consumers must tolerate it.",
+            f"leveret journey TRACE_DIR --message-id {most}; table duplicates",
             one.first_us, one.last_us, one.ids,
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from leveret.analytics.findings.collect_consumer_steps import STEP, collect_consumer_steps
 from leveret.analytics.findings.collect_streams import collect_streams
 from leveret.analytics.findings.collect_traits import collect_traits
 from leveret.analytics.findings.evidence import (
@@ -50,12 +51,13 @@ PUBLISHERS_MAX = 30
 """Connections that publish to a queue whose figures are read; the others are one."""
 CIRCLES_MIN = 4
 SHORT_LIVED_US = 10_000_000
+OPEN_MIN = 50
+"""Connections of a user that stay open, whose times are read."""
 
 _SPANS = """
     select vhost, min(first_us), max(last_us), max(sample) from summary where vhost is not null
     group by 1 order by 1
 """
-_STEP = "cast((at_us - begins_us - (at_us - begins_us) % step_us) / step_us as int)"
 
 _SUSPECTS = f"""
     select vhost, queue from (
@@ -70,18 +72,18 @@ _SUSPECTS = f"""
 """
 _QUEUE_COLUMNS = (
     "ready", "ready_max", "came", "delivered", "redelivered", "sent_back", "expired", "dropped",
-    "bytes", "wait_max_us",
+    "bytes", "size_max", "wait_max_us",
 )  # fmt: skip
 _QUEUE_STEPS = f"""
-    select vhost, queue, {_STEP} as step, max_by(ready, at_us), max(ready_max), sum(came),
+    select vhost, queue, {STEP} as step, max_by(ready, at_us), max(ready_max), sum(came),
         sum(delivered), sum(redelivered), sum(sent_back), sum(expired), sum(dropped),
-        sum(bytes), max(wait_max_us)
+        sum(bytes), max(size_max), max(wait_max_us)
     from queue_activity join spans using (vhost) semi join suspects using (vhost, queue)
     group by vhost, queue, 3 order by 1, 2, 3
 """
 _WORK_COLUMNS = ("settled", "busy_us", "hold_p50_us", "held_max", "consumers")
 _WORK_STEPS = f"""
-    select vhost, queue, {_STEP} as step, sum(settled), sum(busy_us),
+    select vhost, queue, {STEP} as step, sum(settled), sum(busy_us),
         {percentile("hold_p50_us", 0.5)}, max(held_max),
         count(distinct concat(connection, ' ', channel, ' ', coalesce(consumer_tag, '')))
     from consumer_activity join spans using (vhost) semi join suspects using (vhost, queue)
@@ -117,7 +119,7 @@ _CONSUMERS = f"""
         select {_CONSUMER}, sum(delivered) as delivered, sum(acknowledged) as acknowledged,
             sum(unacknowledged) as unacknowledged, min(first_us) as first_us,
             max(greatest(last_delivery_us, coalesce(last_ack_us, 0))) as last_us,
-            min(oldest_us) as oldest_us
+            min(oldest_us) as oldest_us, max(user) as user
         from consumers group by {_CONSUMER}
     ), worked as (
         select vhost, queue, connection, channel, coalesce(consumer_tag, '') as tag,
@@ -141,7 +143,7 @@ _CONSUMERS = f"""
         unacknowledged, first_us, last_us, oldest_us, coalesce(steps, 0), coalesce(settled, 0),
         coalesce(busy_us, 0), work, coalesce(held_max, 0), hold_max_us, mark_us,
         coalesce(settled_since, 0), coalesce(rejected, 0), coalesce(sent_back, 0),
-        coalesce(out_of_order, 0), back_first_us, back_last_us
+        coalesce(out_of_order, 0), back_first_us, back_last_us, coalesce(user, '')
     from (select *, coalesce(consumer_tag, '') as tag from totals) as known
         left join worked using (vhost, queue, connection, channel, tag)
         left join since using (vhost, queue, connection, channel, tag)
@@ -170,12 +172,16 @@ _ARRIVALS = f"""
         from publishers semi join suspects using (vhost, queue)
             left join busiest using (vhost, queue, connection)
     )
-    select vhost, queue, user, connection, {_STEP} as step, sum(messages)
+    select vhost, queue, user, connection, {STEP} as step, sum(messages)
     from named join spans using (vhost)
     group by vhost, queue, user, connection, 5 order by 1, 2, 3, 4, 5
 """
+_SENT = f"""
+    select vhost, user, {STEP} as step, sum(messages) from publishers join spans using (vhost)
+    where user is not null group by vhost, user, 3 order by 1, 2, 3
+"""
 _PRIORITIES = f"""
-    select vhost, queue, priority, {_STEP} as step, sum(came), sum(delivered)
+    select vhost, queue, priority, {STEP} as step, sum(came), sum(delivered)
     from priorities join spans using (vhost) semi join suspects using (vhost, queue)
     group by vhost, queue, priority, 4 order by 1, 2, 3, 4
 """
@@ -232,19 +238,52 @@ _HOT_KEYS = """
     where temperature = 'hot' and exchange != '' group by 1, 2, 3 order by 4 desc, 1, 2, 3
 """
 _DUPLICATES = """
-    select vhost, queue, count(*), max(if(place = 1, message_id, null)), max(messages),
-        min(first_us), max(last_us)
-    from (
+    with publishing as (
+        select vhost, queue, connection as last_connection, max(user) as user from publishers
+        group by 1, 2, 3
+    ), named as (
+        select * from duplicates left join publishing using (vhost, queue, last_connection)
+    ), users as (
+        select vhost, queue, user, own, row_number() over (partition by vhost, queue
+            order by own desc, user) as user_place
+        from (select vhost, queue, user, count(*) as own from named group by 1, 2, 3) as sums
+    ), placed as (
         select *, row_number() over (partition by vhost, queue
             order by messages desc, message_id) as place
         from duplicates
-    ) as placed group by 1, 2 order by 3 desc, 1, 2
+    ), sums as (
+        select vhost, queue, count(*) as ids, max(if(place = 1, message_id, null)) as worst,
+            max(messages) as messages, min(first_us) as first_us, max(last_us) as last_us
+        from placed group by 1, 2
+    )
+    select vhost, queue, ids, worst, messages, first_us, last_us, user, own
+    from sums join users using (vhost, queue) where user_place = 1 order by 3 desc, 1, 2
 """
 _SHORT_LIVED = f"""
     select vhost, user, count(*), sum(published), {percentile("lived_us", 0.5)}, min(opened_us),
         max(closed_us)
     from connections where lived_us < {SHORT_LIVED_US} group by 1, 2 order by 3 desc, 1, 2
 """
+_CLOSINGS = f"""
+    select vhost, user, closed_us from connections
+    where closed_us is not null and user is not null
+        and coalesce(lived_us, {SHORT_LIVED_US}) >= {SHORT_LIVED_US}
+    order by closed_us desc, 1, 2
+"""
+_OPENED = f"""
+    with lives as (
+        select vhost, connection, max(user) as user, max(opened_us) as opened_us,
+            max(closed_us) as closed_us
+        from connections group by 1, 2
+    ), many as (
+        select vhost, user from lives where opened_us is not null group by 1, 2
+        having sum(if(closed_us is null, 1, 0)) >= {OPEN_MIN}
+    )
+    select vhost, user, opened_us, closed_us is not null from lives semi join many
+        using (vhost, user)
+    where opened_us is not null order by 1, 2, 3, 4
+"""
+OPENED_MAX = 100_000
 _GAPS = """
     select vhost, count(*), sum(lost), min(time_us), max(until_us) from gaps group by 1 order by 1
 """
@@ -264,7 +303,12 @@ def collect_evidence(engine: Engine) -> Evidence:
     _collect_messages(engine, found)
     collect_streams(engine, found)
     collect_traits(engine, found)
+    collect_consumer_steps(engine, found)
     found.short_lived = [ShortLived(*row) for row in _rows(engine, _SHORT_LIVED)]
+    for vhost, user, closed_us in _rows(engine, _CLOSINGS):
+        found.closings.setdefault((vhost, user), []).append(closed_us)
+    for vhost, user, opened_us, is_closed in _rows(engine, _OPENED, OPENED_MAX):
+        found.opened.setdefault((vhost, user), []).append((opened_us, is_closed))
     found.gaps = [Gap(*row) for row in _rows(engine, _GAPS)]
     found.unread = [Unread(row[0] or "", *row[1:]) for row in _rows(engine, _UNREAD)]
     return found
@@ -317,6 +361,8 @@ def _collect_publishers(engine: Engine, found: Evidence) -> None:
     for vhost, queue, user, connection, step, messages in _rows(engine, _ARRIVALS, STEP_ROWS_MAX):
         arrived = found.arrivals.setdefault(Queue(vhost, queue), {})
         arrived.setdefault(SeenPublisher(user or "", connection or ""), {})[step] = messages
+    for vhost, user, step, messages in _rows(engine, _SENT, STEP_ROWS_MAX):
+        found.sent.setdefault(vhost, {}).setdefault(user, {})[step] = messages
     for vhost, queue, priority, step, *counts in _rows(engine, _PRIORITIES, STEP_ROWS_MAX):
         by_priority = found.priorities.setdefault(Queue(vhost, queue), {})
         by_priority.setdefault(priority, {})[step] = (counts[0], counts[1])

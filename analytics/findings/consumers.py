@@ -1,34 +1,24 @@
-"""Finds consumers that stall, that are slow, and that hold too many messages. Pure.
+"""Finds consumers that stall, and that hold too many messages. Pure.
 
 A stall is a pause far longer than is usual in the queue, whatever a message usually takes there.
-The time of a message is the time that consumers are busy, divided by the messages that they settle:
-a queue that fills does not make it longer.
 """
 
 from collections.abc import Iterator, Sequence
-from statistics import median
 
-from leveret.analytics.findings.changes import size_of
-from leveret.analytics.findings.evidence import (
-    ConsumerPause,
-    Evidence,
-    QueueSteps,
-    SeenConsumer,
-    between,
-)
+from leveret.analytics.findings.changes import large_ones
+from leveret.analytics.findings.evidence import ConsumerPause, Evidence, between
 from leveret.analytics.findings.finding import (
     PREFETCH_HIGH,
-    SLOW,
     STALLED,
     Finding,
     Queue,
     Severity,
     of_table,
 )
+from leveret.analytics.findings.slow_kinds import slow_kind
 from leveret.analytics.formatting import (
     MINUTE_US,
     SECOND_US,
-    amount,
     duration,
     listed,
     plural,
@@ -37,12 +27,6 @@ from leveret.analytics.formatting import (
 
 PAUSE_MIN_US, PAUSE_TIMES = 15 * SECOND_US, 5
 HOLD_MIN_US, HOLD_TIMES = MINUTE_US, 10
-SLOW_TIMES, SLOW_MIN_US = 5, 50_000
-SIZE_TIMES = 2
-"""Messages that are so much larger explain why they take longer."""
-PEER_TIMES, PEER_MIN_US, SETTLED_MIN = 5, 20_000, 20
-SLOW_STEPS_MIN, SLOW_SHARE_MIN = 6, 0.05
-"""Steps, and part of the steps with settlements, for which a queue must be slower."""
 HELD_MIN, IN_HAND_MIN_US = 50, 2 * MINUTE_US
 """Messages that a consumer holds, and how long they take it, to be too many."""
 
@@ -116,6 +100,7 @@ def _stall(data: Evidence, queue: Queue, pauses: Sequence[ConsumerPause]) -> Fin
         )
     if times > 1:
         words += f"; {times} times in all, for up to {duration(lasted_us)}"
+    words += _large(data, queue, pauses)
     return Finding(
         STALLED, Severity.BAD if lasted_us >= MINUTE_US else Severity.WARNING, vhost, (queue.name,),
         words, _hurt(data, queue, longest),
@@ -125,6 +110,23 @@ def _stall(data: Evidence, queue: Queue, pauses: Sequence[ConsumerPause]) -> Fin
         of_table("consumer_activity", queue, ", columns pause_us and held; table fates"),
         told.since_us, until_us, lasted_us,
     )  # fmt: skip
+
+
+def _large(data: Evidence, queue: Queue, pauses: Sequence[ConsumerPause]) -> str:
+    """Say what the messages that came when consumers paused are like."""
+    steps, ends_us = data.queues.get(queue), data.ends_us(queue.vhost)
+    if steps is None:
+        return ""
+    span = steps.span
+    # What it works on came in the step before, at the earliest.
+    during = {
+        step for one in pauses for step in range(
+            (one.since_us - span.begins_us) // span.step_us - 1,
+            ((one.until_us or ends_us) - span.begins_us) // span.step_us + 1,
+        )
+    }  # fmt: skip
+    kinds = data.held_kinds.get(queue, ())
+    return slow_kind(kinds, during, span.step_us) or large_ones(steps, during)
 
 
 def _waits_now(data: Evidence, queue: Queue, is_over: bool) -> str:
@@ -164,137 +166,6 @@ def _from(data: Evidence, queue: Queue) -> str:
 
 def _tag(tag: str | None) -> str:
     return "(basic.get)" if tag is None else shown(tag)
-
-
-# Slow consumers
-
-
-def slow(data: Evidence) -> Iterator[Finding]:
-    """Yield a finding for each queue with a consumer slower than others, or slower than before."""
-    by_queue: dict[Queue, list[SeenConsumer]] = {}
-    for one in data.consumers:
-        if one.work_us is not None and one.settled >= SETTLED_MIN:
-            by_queue.setdefault(one.queue, []).append(one)
-    for queue, consumers in by_queue.items():
-        found = _slower_than_others(data, queue, consumers)
-        if found is None and queue in data.queues:
-            found = _slower_than_before(data, data.queues[queue])
-        if found is not None:
-            yield found
-
-
-def _slower_than_others(
-    data: Evidence, queue: Queue, consumers: list[SeenConsumer]
-) -> Finding | None:
-    if len(consumers) < 2:
-        return None
-    ordered = sorted(consumers, key=lambda one: (one.work_us or 0, one.connection))
-    slowest, others = ordered[-1], ordered[:-1]
-    quick_us = int(median(one.work_us or 0 for one in others))
-    slow_us = slowest.work_us or 0
-    if slow_us < max(PEER_TIMES * quick_us, PEER_MIN_US):
-        return None
-    vhost = queue.vhost
-    # Consumers that served the queue at other times are no measure.
-    at_once = [one for one in others if one.first_us < slowest.last_us
-               and slowest.first_us < one.last_us]  # fmt: skip
-    if not at_once:
-        return None
-    share = slowest.settled / max(1, sum(one.settled for one in consumers))
-    return Finding(
-        SLOW, Severity.WARNING, vhost, (queue.name,),
-        f"Consumer {_tag(slowest.tag)} of {data.named(queue)} takes {duration(slow_us)} for a"
-        f" message, and the other {len(others)} take {duration(quick_us)},"
-        f" {data.period(vhost, slowest.first_us, None)}",
-        f"It got {share:.0%} of the messages, each of which was that much later"
-        f"{_from(data, queue)}.",
-        f"Compare the machine, version and settings of {shown(slowest.connection)} with the others;"
-        " a prefetch limit of 1 gives it less.",
-        of_table("consumers", queue, "; table consumer_activity, busy_us / settled"),
-        slowest.first_us, None, slow_us / max(1, quick_us),
-    )  # fmt: skip
-
-
-def _slower_than_before(data: Evidence, steps: QueueSteps) -> Finding | None:
-    worked = sorted(step for step, count in steps.settled.items() if count)
-    if len(worked) < 2 * SLOW_STEPS_MIN:
-        return None
-    work = [steps.busy_us.get(step, 0) / steps.settled[step] for step in worked]
-    holds = [steps.hold_p50_us.get(step, 0) for step in worked]
-    run = _longest_run(work, holds)
-    if run is None or run[1] - run[0] < max(SLOW_STEPS_MIN, SLOW_SHARE_MIN * len(worked)):
-        return None
-    first, last = run
-    before_us, after_us = _usual(work), median(work[first:last])
-    vhost, span = steps.queue.vhost, steps.span
-    since_us = span.time_of(worked[first])
-    until_us = None if last == len(worked) else span.time_of(worked[last])
-    came = sum(between(steps, steps.came, since_us, until_us))
-    cause, advice = _why_slower(data, steps, worked[first], worked[last - 1])
-    return Finding(
-        SLOW, Severity.WARNING, vhost, (steps.queue.name,),
-        f"Consumers of {data.named(steps.queue)} take {duration(int(after_us))} for a message"
-        f" {data.period(vhost, since_us, until_us)}, and usually {duration(int(before_us))}{cause}",
-        f"{plural(came, 'message')} came in this time{_from(data, steps.queue)}; the longest wait"
-        f" was {duration(steps.longest_wait_us(since_us, until_us))}.",
-        advice,
-        of_table("consumer_activity", steps.queue, ", busy_us / settled and hold_p50_us"),
-        since_us, until_us, after_us / max(1, before_us),
-    )  # fmt: skip
-
-
-def _why_slower(data: Evidence, steps: QueueSteps, first: int, last: int) -> tuple[str, str]:
-    """Return what the time of a message follows, in words, and what to do about it."""
-    sizes = {step: size for step in range(last + 1) if (size := size_of(steps, step)) is not None}
-    before = [size for step, size in sizes.items() if step < first] or [*sizes.values()]
-    after = [size for step, size in sizes.items() if step >= first]
-    small, large = sorted(before)[len(before) // 4] if before else 0, median(after or [0])
-    if large >= SIZE_TIMES * max(1, small):
-        return (
-            f": messages grew from {amount(small)} to {amount(large)}",
-            "Find out who publishes larger messages; keep large bodies elsewhere and send a"
-            " reference.",
-        )
-    begun_us, span = steps.span.time_of(first), steps.span
-    begun = [
-        one for one in data.consumers if one.queue == steps.queue and one.settled
-        and span.begins_us + 2 * span.step_us < one.first_us
-        and abs(one.first_us - begun_us) <= 3 * span.step_us
-    ]  # fmt: skip
-    if begun:
-        tags = listed([_tag(one.tag) for one in begun[:3]])
-        return (
-            f", since consumer {tags} started" if len(begun) == 1 else
-            f", since consumers {tags} started",
-            f"Compare the version and settings of {tags} with those before.",
-        )  # fmt: skip
-    return (
-        "; messages are as large as before",
-        "Look at what changed in the consumers then: an update, or a service that they call.",
-    )
-
-
-def _usual(values: Sequence[float]) -> float:
-    """Return the lower quartile, which stays where it is if half of a trace is slow."""
-    return sorted(values)[len(values) // 4]
-
-
-def _longest_run(work: Sequence[float], holds: Sequence[float]) -> tuple[int, int] | None:
-    """Return the longest run of steps in which messages take much longer than usual."""
-    work_us, hold_us = _usual(work), _usual(holds)
-    is_slow = [
-        one >= max(SLOW_TIMES * work_us, work_us + SLOW_MIN_US) and held >= 3 * hold_us
-        for one, held in zip(work, holds, strict=True)
-    ]
-    best, begun = None, None
-    for index, value in enumerate([*is_slow, False]):
-        if value and begun is None:
-            begun = index
-        elif not value and begun is not None:
-            if best is None or index - begun > best[1] - best[0]:
-                best = begun, index
-            begun = None
-    return best
 
 
 # Messages in hand

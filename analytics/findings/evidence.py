@@ -51,9 +51,9 @@ class TraceSpan(NamedTuple):
 class QueueSteps:
     """What happened in a queue, by step; steps without events have no key.
 
-    ready, ready_max: ready messages at the end of the step, and the most in it. bytes: of the
-    bodies delivered. settled, busy_us, hold_p50_us, held_max: the figures of its consumers with
-    acknowledgements. consumers: how many of them had an event.
+    ready, ready_max: ready messages at the end of the step, and the most in it. bytes, size_max: of
+    the bodies delivered, and of the largest one. settled, busy_us, hold_p50_us, held_max: the
+    figures of its consumers with acknowledgements. consumers: how many of them had an event.
     """
 
     queue: Queue
@@ -67,6 +67,7 @@ class QueueSteps:
     expired: dict[int, int] = field(default_factory=dict)
     dropped: dict[int, int] = field(default_factory=dict)
     bytes: dict[int, int] = field(default_factory=dict)
+    size_max: dict[int, int] = field(default_factory=dict)
     wait_max_us: dict[int, int] = field(default_factory=dict)
     settled: dict[int, int] = field(default_factory=dict)
     busy_us: dict[int, int] = field(default_factory=dict)
@@ -87,6 +88,28 @@ def between(
     first = (since_us - span.begins_us) // span.step_us
     last = span.steps if until_us is None else (until_us - span.begins_us) // span.step_us + 1
     return [value for step, value in values.items() if first <= step <= last]
+
+
+@dataclass(eq=False)
+class ConsumerSteps:
+    """What a consumer of a queue settled, by step, and how long it was busy. tag: may be empty."""
+
+    queue: Queue
+    connection: str
+    tag: str
+    settled: dict[int, int] = field(default_factory=dict)
+    busy_us: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class HeldKind:
+    """Messages of a queue that are alike. held: their number, and the least time that consumers
+    held one, by the step in which a minute begins.
+    """
+
+    routing_key: str
+    up_to_bytes: int
+    held: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
 class SeenConsumer(NamedTuple):
@@ -121,6 +144,7 @@ class SeenConsumer(NamedTuple):
     out_of_order: int = 0
     back_first_us: int | None = None
     back_last_us: int | None = None
+    user: str = ""
 
 
 class Usual(NamedTuple):
@@ -234,7 +258,10 @@ class HotKey(NamedTuple):
 
 
 class Duplicates(NamedTuple):
-    """Message-ids that came to a queue more than once, and the most frequent one."""
+    """Message-ids that came to a queue more than once, and the most frequent one.
+
+    user: who published most of them last, `own` of them.
+    """
 
     queue: Queue
     ids: int
@@ -242,6 +269,8 @@ class Duplicates(NamedTuple):
     messages: int
     first_us: int
     last_us: int
+    user: str | None = None
+    own: int = 0
 
 
 class ShortLived(NamedTuple):
@@ -356,11 +385,14 @@ class LateReplies(NamedTuple):
 
 @dataclass
 class Evidence:
-    """All figures. arrivals: messages by queue, publisher and step.
+    """All figures. arrivals: messages by queue, publisher and step. sent: messages that came to
+    queues, by virtual host, user and step.
 
     shares: messages from an exchange to queues, without the default exchange. priorities: came and
     delivered by queue, priority and step. traits: what some of a queue's messages are like
-    (trait.py), by what became of them.
+    (trait.py), by what became of them. opened: when connections were opened, and whether they were
+    closed, by virtual host and user, of those with many that were not. closings: when connections
+    that had lasted for a while were closed, likewise.
     """
 
     spans: dict[str, TraceSpan] = field(default_factory=dict)
@@ -368,9 +400,12 @@ class Evidence:
     attendance: dict[Queue, Attendance] = field(default_factory=dict)
     usual: dict[Queue, Usual] = field(default_factory=dict)
     consumers: list[SeenConsumer] = field(default_factory=list)
+    consumer_steps: dict[Queue, list[ConsumerSteps]] = field(default_factory=dict)
+    held_kinds: dict[Queue, list[HeldKind]] = field(default_factory=dict)
     pauses: list[ConsumerPause] = field(default_factory=list)
     unattended: list[Unattended] = field(default_factory=list)
     users: dict[Queue, list[str]] = field(default_factory=dict)
+    sent: dict[str, dict[str, dict[int, int]]] = field(default_factory=dict)
     arrivals: dict[Queue, dict[SeenPublisher, dict[int, int]]] = field(default_factory=dict)
     priorities: dict[Queue, dict[int, dict[int, tuple[int, int]]]] = field(default_factory=dict)
     replies: list[LateReplies] = field(default_factory=list)
@@ -384,6 +419,8 @@ class Evidence:
     hot_keys: list[HotKey] = field(default_factory=list)
     duplicates: list[Duplicates] = field(default_factory=list)
     short_lived: list[ShortLived] = field(default_factory=list)
+    opened: dict[tuple[str, str], list[tuple[int, bool]]] = field(default_factory=dict)
+    closings: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     streams: dict[Queue, StreamSteps] = field(default_factory=dict)
     stream_readers: list[StreamReaderSteps] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)

@@ -7,11 +7,14 @@ from leveret.analytics.findings import (
     bursts,
     clients,
     consumers,
+    crashes,
     load,
     losses,
     priorities,
     replies,
     retries,
+    silent_publishers,
+    slow_consumers,
     streams,
 )
 from leveret.analytics.findings.evidence import Evidence
@@ -22,11 +25,14 @@ OF_ONE_KIND_MAX = 5
 
 _ALWAYS = (
     clients.gaps, streams.overtaken, streams.falls_behind, consumers.stalled,
-    absent_consumers.no_consumer, consumers.slow, priorities.starved, retries.circles,
+    absent_consumers.no_consumer, slow_consumers.slow, priorities.starved, retries.circles,
     retries.poison, bursts.redelivered, replies.late_replies, losses.losses, losses.dead_letters,
-    losses.unroutable, consumers.prefetch_high,
+    losses.unroutable, consumers.prefetch_high, silent_publishers.silent,
 )  # fmt: skip
-_LAST = (clients.duplicates, clients.hot_keys, clients.churn, clients.unread)
+_LAST = (
+    clients.duplicates, clients.hot_keys, clients.churn, clients.leaks, crashes.crashes,
+    clients.unread,
+)  # fmt: skip
 
 
 def every_finding(data: Evidence) -> list[Finding]:

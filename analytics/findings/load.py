@@ -6,15 +6,19 @@ uneven distribution, by a burst (bursts.py), or by what has changed in the queue
 """
 
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 from leveret.analytics.findings.bursts import burst, is_passed
 from leveret.analytics.findings.changes import (
+    CHANGE_TIMES,
     CONSUMERS,
+    RATE,
     SIZE,
     WORK,
     FigureChange,
     changes,
     culprit,
+    large_ones,
 )
 from leveret.analytics.findings.episodes import Episode, episodes, times, waiting
 from leveret.analytics.findings.evidence import Evidence, QueueSteps, SeenConsumer, between
@@ -27,6 +31,8 @@ from leveret.analytics.findings.finding import (
     Severity,
     of_table,
 )
+from leveret.analytics.findings.paces import slower_than_in_past, tags_shown
+from leveret.analytics.findings.slow_kinds import slow_kind
 from leveret.analytics.formatting import (
     MINUTE_US,
     SECOND_US,
@@ -40,7 +46,7 @@ from leveret.analytics.formatting import (
 
 SUSTAINED_MIN_US, SUSTAINED_SHARE, RISE_SHARE = 5 * MINUTE_US, 0.2, 0.25
 """How long an episode must be, or which part of the trace; and which part of it must be rising."""
-HOT_SHARE, HOT_TIMES, SIBLINGS_MIN = 0.5, 3, 3
+HOT_SHARE, HOT_TIMES, SIBLINGS_MIN = 0.25, 3, 3
 WORK_MAX_US = SECOND_US
 """Longer work is not limited by a prefetch of 1."""
 
@@ -94,10 +100,11 @@ def _is_sustained(steps: QueueSteps, episode: Episode) -> bool:
 
 def _overload(data: Evidence, steps: QueueSteps, episode: Episode) -> Finding:
     """Return the finding that for a long time fewer messages were consumed than came."""
-    if found := _hot(data, steps, episode):
+    found_changes = changes(steps, episode.begins, episode.peak_step)
+    more_came = not found_changes or found_changes[0].figure == RATE
+    if more_came and (found := _hot(data, steps, episode)):
         return found
     queue, (since_us, until_us) = steps.queue, times(steps, episode)
-    found_changes = changes(steps, episode.begins, episode.peak_step)
     cause, advice, who = _cause(data, steps, episode, found_changes)
     return Finding(
         BACKLOG, Severity.BAD, queue.vhost, (queue.name, *who),
@@ -143,9 +150,16 @@ def _cause(
             "Start the missing consumers again, and find out why they ended.", (),
         )  # fmt: skip
     if first.figure == WORK:
+        slower = slower_than_in_past(
+            data.consumer_steps.get(steps.queue, ()), first.step, episode.peak_step, CHANGE_TIMES
+        )
+        during = range(first.step, episode.peak_step + 1)
+        of_kind = slow_kind(data.held_kinds.get(steps.queue, ()), during, steps.span.step_us)
+        who = f" ({tags_shown(one.tag for one in slower)})" if slower else ""
         return (
-            f"Consumers of {name} take {duration(int(first.after))} for a message since {at},"
-            f" {duration(int(first.before))} before, and so {rate(taken)} a second of {rate(came)}",
+            f"Consumers of {name}{who} take {duration(int(first.after))} for a message since {at},"
+            f" {duration(int(first.before))} before, and so {rate(taken)} a second of {rate(came)}"
+            f"{of_kind or large_ones(steps, during)}",
             "Look at what changed in the consumers then: an update, or a service that they call.",
             (),
         )  # fmt: skip
@@ -224,8 +238,10 @@ def _hot(data: Evidence, steps: QueueSteps, episode: Episode) -> Finding | None:
     for (vhost, exchange), shares in data.shares.items():
         if vhost != queue.vhost or queue.name not in shares or len(shares) < SIBLINGS_MIN:
             continue
-        share = shares[queue.name] / sum(shares.values())
-        if share < max(HOT_SHARE, HOT_TIMES / len(shares)):
+        own, total = shares[queue.name], sum(shares.values())
+        others = [count for name, count in shares.items() if name != queue.name]
+        share = own / total
+        if share < HOT_SHARE or own < HOT_TIMES * median(others):
             continue
         return Finding(
             HOT_QUEUE, Severity.WARNING, vhost, (queue.name,),

@@ -27,7 +27,7 @@ from leveret.analytics.tables.versions import MissingTablesError, published
 from leveret.analytics.traces.local_files import local_path
 
 DIRECTORY, NAME, DATABASE = "_follow", "follow.json", "state.duckdb"
-VERSION = 6
+VERSION = 7
 HEAD_BYTES = 256
 
 

@@ -22,7 +22,7 @@ from leveret.analytics.tables import (
     stream_tables,
 )
 from leveret.analytics.tables.dead_letters import stage_hops
-from leveret.analytics.tables.queue_histories import FATES_VIEWS, PURGES
+from leveret.analytics.tables.queue_histories import FATES_VIEWS, KIND_KEYS, PURGES
 
 _NET = """
     with wanted as (select {columns}, n from {rows}), taken as (
@@ -57,7 +57,7 @@ _LAST_ACKS = """
 """
 _OF_CONSUMERS = {
     "hold_steps": "step_us", "mark_steps": "step_us", "last_acks": "step_us",
-    "consumer_steps": "at_us",
+    "consumer_steps": "at_us", "kind_steps": "step_us",
 }  # fmt: skip
 """Tables that are made of the view `hold_events`, and the column with the time of a row."""
 
@@ -110,10 +110,12 @@ _VIEWS = {
     "identified": "select * from state.identified",
     **{
         name: SUMMED[name].summed(f"state.{name}")
-        for name in ("seconds", "priority_steps", "requests", "reply_steps")
+        for name in ("seconds", "priority_steps", "requests", "reply_steps", "delivered_kinds")
     },
     "waits": "select * from state.waits",
     "consumer_steps": "select * from state.consumer_steps",
+    "kind_steps": "select * from state.kind_steps",
+    "kind_keys": KIND_KEYS,
     "held": _HELD,
 }
 
@@ -174,8 +176,8 @@ def _stage_consumers(engine: DuckDBEngine) -> None:
         f" where step_us >= {since_us} and step_us >= since_us) as touched"
     )
     columns = (
-        "queue_key, consumer_key, time_us, held, settled, took, rejected, sent_back, is_acked,"
-        " step_us"
+        "queue_key, consumer_key, kind_key, time_us, held, settled, took, rejected, sent_back,"
+        " is_acked, step_us"
     )
     key = "queue_key, consumer_key, time_us"
     engine.stage("hold_events", _NET.format(columns=columns, key=key, rows=rows))
@@ -186,6 +188,7 @@ def _stage_consumers(engine: DuckDBEngine) -> None:
     _stage_remade(engine, "mark_steps", consumer_activity.MARK_STEPS)
     engine.view("mark_steps", _with_earlier("mark_steps"))
     _stage_remade(engine, "consumer_steps", consumer_activity.CONSUMER_STEPS)
+    _stage_remade(engine, "kind_steps", consumer_activity.KIND_STEPS)
 
 
 def _stage_remade(engine: DuckDBEngine, table: str, query: str) -> None:

@@ -32,10 +32,12 @@ from leveret.analytics.tables.engine import Engine, FinalRows, ReadCounts
 from leveret.analytics.tables.plausible import implausible
 from leveret.analytics.tables.queue_histories import (
     CONSUMER_KEYS,
+    DELIVERED_KINDS,
     FATES_VIEWS,
     HISTORIES,
     HOLDS_VIEWS,
     KEPT_VIEWS,
+    KIND_KEYS,
     PURGES,
     QUEUE_KEYS,
     STEPS,
@@ -141,6 +143,8 @@ def _stage(engine: Engine, options: JobOptions, progress: JobProgress) -> LeftOu
         stream_tables.stage_streams(engine)
     with progress.step("dead letters"):
         stage_hops(engine)
+    engine.view("delivered_kinds", DELIVERED_KINDS)
+    engine.stage("kind_keys", KIND_KEYS)
     engine.view("identified", event_tables.IDENTIFIED)
     engine.view("priority_steps", event_tables.PRIORITY_STEPS)
     engine.view("requests", reply_tables.REQUESTS)

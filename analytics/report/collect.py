@@ -24,12 +24,15 @@ from leveret.analytics.report.aggregates import (
     ReportedConsumer,
     Size,
 )
+from leveret.analytics.report.topology_groups import grouped
 from leveret.analytics.tables.engine import Engine, Row
 from leveret.analytics.tables.percentiles import percentile
 from leveret.analytics.tables.tables import BY_NAME
 
 HEAT_QUEUES = 6
 FEW = 50
+EDGES_MAX = 5_000
+"""Edges of the topology that are read; most of those of hundreds of connections become a few."""
 _QUEUE_COLUMNS = pa.schema([("vhost", pa.string()), ("queue", pa.string())])
 
 _USER_COLUMN = pa.schema([("user", pa.string())])
@@ -253,9 +256,10 @@ class _Collecting:
         data = self.data
         edges = self._rows(
             "select vhost, source_kind, source, target_kind, target, dead_letters, sum(messages)"
-            " from topology group by 1, 2, 3, 4, 5, 6 order by 7 desc, 1, 2, 3, 4, 5, 6"
+            " from topology group by 1, 2, 3, 4, 5, 6 order by 7 desc, 1, 2, 3, 4, 5, 6",
+            EDGES_MAX,
         )
-        data.topology = [Edge(*row) for row in edges]
+        data.topology = grouped(Edge(*row) for row in edges)[:ROWS_MAX]
         churn = self._rows(
             f"select {STEP_OF_MINUTE}, sum(opened) from connection_churn group by 1 having"
             " sum(opened) > 0 order by 1",

@@ -25,6 +25,7 @@ QUEUE_ACTIVITY = Table(
         Column("expired", LONG, "messages that expired"),
         Column("dropped", LONG, "messages dropped, as in fates"),
         Column("bytes", LONG, "body bytes of the messages delivered"),
+        Column("size_max", LONG, "size of the largest body delivered, in bytes; 0 if none"),
         Column("wait_max_us", LONG, "the longest wait of a message first delivered; null if none"),
     ),
 )
@@ -53,6 +54,23 @@ CONSUMER_ACTIVITY = Table(
         Column("pause_us", LONG, "the longest pause that ended; null if none was settled"),
         Column("pause_end_us", LONG, "when that pause ended"),
         Column("mark_us", LONG, "when a pause last began; null if before"),
+    ),
+)
+
+HELD_KINDS = Table(
+    "held_kinds",
+    "How long consumers held messages of each kind, by the minute of their settlement; of each"
+    " queue and date the 50 kinds that were held longest in all",
+    (
+        Column("at_us", LONG, "start of the minute"),
+        VHOST,
+        QUEUE,
+        Column("exchange", STRING, "the exchange; empty for the default exchange"),
+        Column("routing_key", STRING, "the first routing key"),
+        Column("up_to_bytes", LONG, "the upper bound of their size, 0 or a power of two"),
+        Column("messages", LONG, "messages acknowledged, rejected or requeued"),
+        Column("held_us", LONG, "the sum of the times from delivery to settlement"),
+        Column("least_us", LONG, "the least of these times"),
     ),
 )
 

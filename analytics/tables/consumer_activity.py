@@ -14,7 +14,9 @@ from leveret.analytics.tables.engine import Engine
 from leveret.analytics.tables.percentiles import percentile
 from leveret.analytics.tables.queue_histories import REJECTED, SENT_BACK
 
-_STEP_US = 10_000_000
+_STEP_US, _MINUTE_US = 10_000_000, 60_000_000
+KINDS_MAX = 50
+"""Kinds of messages of a queue and date that are in the table: those held longest in all."""
 
 
 def hold_events(more: str = "") -> str:
@@ -24,12 +26,13 @@ def hold_events(more: str = "") -> str:
     """
     return f"""
         select *, time_us - time_us % {_STEP_US} as step_us from (
-            select queue_key, consumer_key, delivered as time_us, weight as held, 0 as settled,
-                cast(null as bigint) as took, 0 as rejected, 0 as sent_back{more}
+            select queue_key, consumer_key, kind_key, delivered as time_us, weight as held,
+                0 as settled, cast(null as bigint) as took, 0 as rejected, 0 as sent_back{more}
             from holds
             union all
-            select queue_key, consumer_key, ended, -weight, weight, ended - delivered,
-                if(outcome = {REJECTED}, weight, 0), if(outcome > {SENT_BACK}, weight, 0){more}
+            select queue_key, consumer_key, kind_key, ended, -weight, weight,
+                ended - delivered, if(outcome = {REJECTED}, weight, 0),
+                if(outcome > {SENT_BACK}, weight, 0){more}
             from holds where ended is not null
         ) as events
     """
@@ -105,8 +108,37 @@ CONSUMER_ACTIVITY = """
         ) as clients using (consumer_key)
 """
 
-QUERIES = {"consumer_activity": CONSUMER_ACTIVITY}
-"""The table, made from the views `consumer_steps` and those of queue_histories.py."""
+KIND_STEPS = f"""
+    select {_STEP}, kind_key, sum(settled) as messages, sum(took * settled) as held_us,
+        min(took) as least_us
+    from hold_events where settled > 0 group by {_STEP}, kind_key
+"""
+"""The view `kind_steps`: how long each consumer held messages of each kind."""
+
+_KIND = "vhost, queue, exchange, routing_key, up_to_bytes"
+
+HELD_KINDS = f"""
+    with minutes as (
+        select queue_key, kind_key, step_us - step_us % {_MINUTE_US} as at_us,
+            sum(messages) as messages, sum(held_us) as held_us, min(least_us) as least_us
+        from kind_steps group by 1, 2, 3
+    ), named as (
+        select to_date(timestamp_micros(at_us)) as date, at_us, {_KIND},
+            sum(messages) as messages, sum(held_us) as held_us, min(least_us) as least_us
+        from minutes join queue_keys using (queue_key) join kind_keys using (kind_key)
+        group by at_us, {_KIND}
+    ), placed as (
+        select date, {_KIND}, row_number() over (partition by date, vhost, queue
+            order by sum(held_us) desc, exchange, routing_key, up_to_bytes) as place
+        from named group by date, {_KIND}
+    )
+    select named.* from named join placed using (date, {_KIND}) where place <= {KINDS_MAX}
+"""
+
+QUERIES = {"consumer_activity": CONSUMER_ACTIVITY, "held_kinds": HELD_KINDS}
+"""The tables, made from the views `consumer_steps`, `kind_steps` and `kind_keys`, and those of
+queue_histories.py.
+"""
 
 
 def stage_activity(engine: Engine) -> None:
@@ -115,6 +147,7 @@ def stage_activity(engine: Engine) -> None:
     engine.view("hold_steps", HOLD_STEPS)
     stage_marks(engine)
     engine.view("consumer_steps", CONSUMER_STEPS)
+    engine.view("kind_steps", KIND_STEPS)
 
 
 def stage_marks(engine: Engine) -> None:

@@ -78,13 +78,16 @@ IDENTIFIED = """
 DUPLICATES = """
     with doubtful as (
         select id from identified group by 1 having count(*) > 1
+    ), repeated as (
+        select *, max(time_us) over (partition by vhost, queue, message_id) as latest_us
+        from identified semi join doubtful using (id)
     )
     select to_date(timestamp_micros(min(time_us))) as date, vhost, queue, message_id,
         count(*) as messages, min(time_us) as first_us, max(time_us) as last_us,
         sort_array(collect_set(exchange)) as exchanges,
-        slice(sort_array(collect_set(connection)), 1, 10) as connections
-    from identified semi join doubtful using (id)
-    group by vhost, queue, message_id having count(*) > 1
+        slice(sort_array(collect_set(connection)), 1, 10) as connections,
+        max(if(time_us = latest_us, connection, null)) as last_connection
+    from repeated group by vhost, queue, message_id having count(*) > 1
 """
 
 GAPS = """

@@ -12,8 +12,12 @@ few, and their events are read in order of time: the view `holds` has a row for 
 a consumer held a message.
 """
 
+from leveret.analytics.tables.buckets import UP_TO
+
 QUEUE_KEY = "xxhash64(vhost, {})"
 CONSUMER_KEY = "xxhash64(node, connection, channel, consumer_tag)"
+KIND_KEY = f"xxhash64(exchange, get(routing_keys, 0), {UP_TO.format('body_size')})"
+"""Of a message that is delivered. Messages of a kind may take consumers as long as each other."""
 REASONS = (
     "expired", "rejected", "maxlen", "delivery_limit", "queue_deleted", "discarded", "duplicate",
 )  # fmt: skip
@@ -33,6 +37,22 @@ CONSUMER_KEYS = f"""
     from flows where event = 'deliver' group by 1
 """
 
+DELIVERED_KINDS = f"""
+    select {KIND_KEY} as kind_key, coalesce(exchange, '') as exchange,
+        coalesce(get(routing_keys, 0), '') as routing_key,
+        coalesce({UP_TO.format("body_size")}, 0) as up_to_bytes, sum(weight) as messages
+    from events where event = 'deliver'
+    group by {KIND_KEY}, coalesce(exchange, ''), coalesce(get(routing_keys, 0), ''),
+        coalesce({UP_TO.format("body_size")}, 0)
+"""
+"""The view `delivered_kinds`."""
+KIND_KEYS = """
+    select kind_key, max(exchange) as exchange, max(routing_key) as routing_key,
+        max(up_to_bytes) as up_to_bytes
+    from delivered_kinds group by kind_key
+"""
+"""The view `kind_keys`."""
+
 CODES = ("come", "deliver", "ack", "reject", "requeue", "expire", "drop", "dead_letter")
 """Events of a message in a queue. Queries use the index, since numbers compare faster."""
 
@@ -49,18 +69,20 @@ _CODE = "case event {} end".format(
 
 STEPS = f"""
     select {QUEUE_KEY.format("queue")} as queue_key, message, code, time_us, consumer_key,
-        weight, more
+        kind_key, weight, more
     from (
         select vhost, node, explode(queues) as queue, message, {COME} as code, time_us,
-            cast(null as bigint) as consumer_key, weight, 0 as more
+            cast(null as bigint) as consumer_key, cast(null as bigint) as kind_key, weight,
+            0 as more
         from events where event = 'publish' and message > 0
         union all
-        select vhost, node, explode(queues), new_message, {COME}, time_us, null, weight, 0
+        select vhost, node, explode(queues), new_message, {COME}, time_us, null, null, weight, 0
         from events where event = 'dead_letter' and new_message > 0
         union all
         select vhost, node, queue, message,
             if(event = 'reject' and requeue, {_REQUEUE}, {_CODE}), time_us,
-            if(event = 'deliver', {CONSUMER_KEY}, null), weight,
+            if(event = 'deliver', {CONSUMER_KEY}, null),
+            if(event = 'deliver', {KIND_KEY}, null), weight,
             case when event = 'deliver' then if(no_ack, 1, 0)
                 when event = 'reject' and requeue then 1 else {_REASON} end
         from events
@@ -77,6 +99,7 @@ HISTORIES = f"""
         count_if(code = {_DELIVER}) as deliveries,
         max(if(code = {_DELIVER}, more, 0)) as no_ack,
         min(consumer_key) as consumer_key, max(consumer_key) as other_consumer_key,
+        max(kind_key) as kind_key,
         max(if(code = {_ACK}, time_us, null)) as acked,
         max(if(code = {_REJECT}, time_us, null)) as rejected,
         max(if(code = {_REQUEUE}, time_us, null)) as requeued,
@@ -122,13 +145,13 @@ _SEVERAL = "select queue_key, message from histories where deliveries > 1"
 
 _HOLDS = f"""
     with single as (
-        select queue_key, message, consumer_key, weight, delivered,
+        select queue_key, message, consumer_key, kind_key, weight, delivered,
             coalesce(acked, rejected, requeued) as ended,
             case when acked is not null then {_ACK} when rejected is not null then {_REJECT}
                 when requeued is not null then {_REQUEUE} + sent_back * {SENT_BACK} end as outcome
         from histories where deliveries = 1 and no_ack = 0
     ), ordered as (
-        select queue_key, message, consumer_key, weight, code, time_us as delivered,
+        select queue_key, message, consumer_key, kind_key, weight, code, time_us as delivered,
             lead(time_us) over history as ended, lead(code) over history as ended_by,
             lead(more) over history as ended_more, more
         from steps semi join several using (queue_key, message)
@@ -138,7 +161,7 @@ _HOLDS = f"""
     )
     select *, coalesce(outcome = {_ACK}, false) as is_acked from single
     union all
-    select queue_key, message, consumer_key, weight, delivered,
+    select queue_key, message, consumer_key, kind_key, weight, delivered,
         if(ended_by = {_DELIVER}, null, ended),
         case when ended_by = {_REQUEUE} then {_REQUEUE} + ended_more * {SENT_BACK}
             when ended_by != {_DELIVER} then ended_by end,

@@ -20,12 +20,13 @@ _CHANGES = f"""
         case when event = 'reject' and requeue then 'requeue' else event end as event,
         event = 'reject' as is_reject, coalesce(redelivered, false) as redelivered,
         coalesce(count, weight) as messages, coalesce(no_ack, false) as no_ack,
-        if(event = 'deliver', weight * body_size, 0) as bytes
+        if(event = 'deliver', weight * body_size, 0) as bytes,
+        if(event = 'deliver', body_size, 0) as size
     from events
     where event in ('deliver', 'ack', 'reject', 'requeue', 'expire', 'drop')
     union all
     select vhost, explode(queues), time_us - time_us % {_SECOND_US}, weight, 'come', false, false,
-        weight, false, 0
+        weight, false, 0, 0
     from events where event in ('publish', 'dead_letter')
 """
 
@@ -46,7 +47,8 @@ SECONDS = f"""
         sum(if(event = 'requeue', messages, 0)) as requeued,
         sum(if(event = 'requeue' and is_reject, messages, 0)) as sent_back,
         sum(if(event = 'expire', messages, 0)) as expired,
-        sum(if(event = 'drop', messages, 0)) as dropped, sum(bytes) as bytes
+        sum(if(event = 'drop', messages, 0)) as dropped, sum(bytes) as bytes,
+        max(size) as size_max
     from changes group by vhost, queue, second_us
 """
 """The view `seconds`: what happened to the messages of each queue, by second."""
@@ -73,7 +75,7 @@ _LEVELS = """
     )
     select vhost, queue, second_us, ready_before + ready_so_far as ready,
         unacked_before + unacked_so_far as unacked, came, gone, delivered, redelivered,
-        acknowledged, rejected, requeued, sent_back, expired, dropped, bytes
+        acknowledged, rejected, requeued, sent_back, expired, dropped, bytes, size_max
     from running join based using (vhost, queue, minute_us)
 """
 
@@ -101,7 +103,7 @@ QUEUE_ACTIVITY = f"""
             sum(delivered) as delivered, sum(redelivered) as redelivered,
             sum(acknowledged) as acknowledged, sum(rejected) as rejected,
             sum(requeued) as requeued, sum(sent_back) as sent_back, sum(expired) as expired,
-            sum(dropped) as dropped, sum(bytes) as bytes
+            sum(dropped) as dropped, sum(bytes) as bytes, max(size_max) as size_max
         from levels group by 1, 2, 3
     )
     select to_date(timestamp_micros(at_us)) as date, activity.*, wait_max_us

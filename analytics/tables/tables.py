@@ -12,6 +12,7 @@ stand for a single message or event are not.
 
 from leveret.analytics.tables.activity import (
     CONSUMER_ACTIVITY,
+    HELD_KINDS,
     KINDS,
     PRIORITIES,
     PUBLISHERS,
@@ -356,6 +357,7 @@ DUPLICATES = Table(
         Column("last_us", LONG, "time of the last publish"),
         Column("exchanges", STRINGS, "the exchanges it was published to"),
         Column("connections", STRINGS, "the publishing connections; at most 10"),
+        Column("last_connection", STRING, "the connection that published it last"),
     ),
 )
 
@@ -448,9 +450,9 @@ SUMMARY = Table(
 TABLES = (
     TRAFFIC, LATENCY, LATENCY_HISTOGRAM, DEPTH, QUEUE_ACTIVITY, UNATTENDED, FAN_OUT, OUTCOMES,
     FATES, REDELIVERIES, POISON, DEAD_LETTERS, DEAD_LETTER_PATHS, UNROUTABLE, ROUTING_KEYS,
-    CONSUMERS, CONSUMER_ACTIVITY, PUBLISHERS, PRIORITIES, REPLIES, KINDS, STREAM_ACTIVITY,
-    STREAM_CONSUMERS, STREAM_OFFSETS, SIZES, CHURN, CONNECTIONS, DUPLICATES, TOPOLOGY,
-    ANOMALIES, GAPS, REJECTED, TRUST, SUMMARY,
+    CONSUMERS, CONSUMER_ACTIVITY, HELD_KINDS, PUBLISHERS, PRIORITIES, REPLIES, KINDS,
+    STREAM_ACTIVITY, STREAM_CONSUMERS, STREAM_OFFSETS, SIZES, CHURN, CONNECTIONS, DUPLICATES,
+    TOPOLOGY, ANOMALIES, GAPS, REJECTED, TRUST, SUMMARY,
 )  # fmt: skip
 
 BY_NAME = {table.name: table for table in TABLES}

@@ -5,6 +5,7 @@ from leveret.analytics.findings.evidence import (
     Attendance,
     ConsumerPause,
     DeadLetterFlow,
+    Duplicates,
     Evidence,
     Poison,
     QueueSteps,
@@ -159,6 +160,63 @@ def test_an_episode_begins_when_messages_begin_to_wait():
     assert (episode.begins, episode.ends, episode.peak_step, episode.peak) == (10, 40, 30, 400)
     steps.ready_max = steps.ready = {0: 1, 10: 12}
     assert episodes(steps) == []
+
+
+def test_the_user_that_publishes_message_ids_again():
+    data = an_hour()
+    known = Duplicates(ORDERS, 300, "order-7", 3, at(10), at(20), "gateway", 290)
+    data.duplicates = [known]
+    assert sentences(data) == [
+        "User gateway published 290 message-ids to queue orders again that had come before, from"
+        " 12:10:00 to 12:20:00 UTC; order-7 came 3 times"
+    ]
+    data.duplicates = [known._replace(own=100)]
+    assert sentences(data)[0].startswith("Queue orders got 300 message-ids more than once")
+
+
+def test_a_consumer_that_ends_again_and_again_with_messages():
+    data = an_hour()
+    data.consumers = [
+        SeenConsumer(ORDERS, f"10.0.0.4:{minute} -> x", 1, "worker", 50, 30, 0, at(minute),
+                     at(minute + 3), None, 9, 40, 9, 1, 20, 9, None, 0, user="app")
+        for minute in range(10, 40, 5)
+    ]  # fmt: skip
+    [one] = findings(data)
+    assert one.sentence == (
+        "Consumer worker of queue orders on host 10.0.0.4 ended 6 times while holding messages, up"
+        " to 10, from 12:13:00 to 12:38:00 UTC, about every 5 min"
+    )
+    assert one.hurts == "60 deliveries had to be made again."
+    # An update stops each of several consumers once.
+    data.consumers = [one._replace(first_us=at(10), last_us=at(20)) for one in data.consumers]
+    assert findings(data) == []
+
+
+def test_a_user_that_opens_connections_and_closes_none():
+    data = an_hour()
+    data.opened = {("/", "cron"): [(at(minute), False) for minute in range(60)]}
+    assert sentences(data) == [
+        "User cron opened 60 connections, 1.0 a minute, and 60 of them are open at the end"
+    ]
+    # A start of many programs, and connections that are closed, are no leak.
+    data.opened = {
+        ("/", "start"): [(at(1 + number / 60), False) for number in range(60)],
+        ("/", "short"): [(at(minute), minute % 2 == 0) for minute in range(60)],
+    }
+    assert findings(data) == []
+
+
+def test_large_messages_are_told_of_stalls_if_they_came_then():
+    sizes = {step: 8_000_000 if 60 <= step < 90 else 30_000 for step in range(360)}
+    data = with_steps(an_hour(), size_max=sizes)
+    data.pauses = [
+        ConsumerPause(ORDERS, "c", "t", at(10 + number), at(10.5 + number), 5)
+        for number in range(5)
+    ]
+    [stall] = findings(data)
+    assert stall.sentence.endswith(
+        "; messages of up to 8 MB came then, and of up to 30 kB otherwise"
+    )
 
 
 def test_many_of_a_kind_are_summed_up():

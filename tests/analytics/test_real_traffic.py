@@ -160,6 +160,7 @@ def test_duplicates(tables, run):
     (twin,) = tables("duplicates")
     assert (twin.message_id, twin.messages) == ("twin", 2)
     assert (twin.queue, twin.exchanges, twin.connections) == ("twins", [""], [run.names["shop"]])
+    assert twin.last_connection == run.names["shop"]
     first, last, _ = run.account.all("publish", message_id="twin")
     assert is_between(twin.first_us, first)
     assert is_between(twin.last_us, last)
@@ -468,7 +469,7 @@ def test_the_report_says_what_went_wrong(out):
         " of queue crash was delivered ",
         "dead-lettered to exchange void, since consumers rejected them, and lost",
         "Exchange orders: 3 messages with routing key void had no queue",
-        "Queue twins got 1 message-id more than once",
+        " published 1 message-id to queue twins again that had come before",
     ):
         assert sentence in text
 

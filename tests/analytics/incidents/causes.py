@@ -45,8 +45,8 @@ def order_is_broken_by_requeues(day):
 def what_was_kept_during_an_outage_comes_at_once(day):
     """A gateway is cut off for two minutes, and sends what it kept within seconds."""
     day.queue("meters")
-    day.publisher("gateway", "meters", [(0, 5), (180, 0), (300, 5)], bursts=((300, 3000, 6),))
-    day.consumer("meters", takes_s=0.05, prefetch=50)
+    day.publisher("gateway", "meters", [(0, 2), (180, 0), (300, 2)], bursts=((300, 1200, 6),))
+    day.consumer("meters", takes_s=0.12, prefetch=50)
 
 
 @incident(
@@ -57,9 +57,9 @@ def what_was_kept_during_an_outage_comes_at_once(day):
 def thousands_are_delivered_again(day):
     """A consumer without a limit holds thousands of messages and crashes; they come again."""
     day.queue("events")
-    day.publisher("app", "events", 10, bursts=((100, 2500, 20),))
-    day.consumer("events", takes_s=0.09, prefetch=0, tag="old", dies_s=300)
-    day.consumer("events", takes_s=0.03, prefetch=0, tag="new", from_s=302)
+    day.publisher("app", "events", 3, bursts=((100, 900, 20),))
+    day.consumer("events", takes_s=0.25, prefetch=0, tag="old", dies_s=300)
+    day.consumer("events", takes_s=0.1, prefetch=0, tag="new", from_s=302)
 
 
 @incident(600, [Says(BURST, "jobs", 200, None, ("10.0.0.99",), within_s=20)], SYMPTOMS)
@@ -86,9 +86,9 @@ def one_publisher_sends_more_for_good(day):
     """Since minute twenty one of three publishers sends eight times as much."""
     day.queue("tasks")
     for user in ("shop", "crm"):
-        day.publisher(user, "tasks", 0.5)
-    day.publisher("crawler", "tasks", [(0, 0.3), (1200, 2.4)])
-    day.consumer("tasks", takes_s=0.5, prefetch=10)
+        day.publisher(user, "tasks", 0.2)
+    day.publisher("crawler", "tasks", [(0, 0.12), (1200, 0.96)])
+    day.consumer("tasks", takes_s=1.25, prefetch=10)
 
 
 @incident(600, [Says(CIRCLE, "orders", 200, None, ("v2", "v1 acknowledged"), within_s=20)],
@@ -141,7 +141,7 @@ def large_ones_are_rejected(day):
 def messages_grow(day):
     """Since half time messages are ten times as large, and take ten times as long."""
     day.queue("reports")
-    day.publisher("office", "reports", 1, size=lambda _, now_s: 2_000 if now_s < 1800 else 20_000)
+    day.publisher("office", "reports", 0.4, size=lambda _, now_s: 2_000 if now_s < 1800 else 20_000)
     day.consumer("reports", takes_s=lambda _, now_s: 0.013 if now_s < 1800 else 0.133)
 
 
@@ -149,17 +149,17 @@ def messages_grow(day):
 def messages_grow_and_wait(day):
     """Messages become three times as large, and consumers cannot keep up."""
     day.queue("scans")
-    day.publisher("lab", "scans", 1.5, size=lambda _, now_s: 10_000 if now_s < 1200 else 30_000)
-    day.consumer("scans", takes_s=lambda _, now_s: 0.3 if now_s < 1200 else 0.9, prefetch=10)
+    day.publisher("lab", "scans", 0.5, size=lambda _, now_s: 10_000 if now_s < 1200 else 30_000)
+    day.consumer("scans", takes_s=lambda _, now_s: 0.9 if now_s < 1200 else 2.7, prefetch=10)
 
 
 @incident(600, [Says(STARVED, "mixed", None, None, ("priority 0",))], SYMPTOMS)
 def low_priorities_starve(day):
     """Messages of high priority take all that the consumers can do; low ones wait for ever."""
     day.queue("mixed", has_priorities=True)
-    day.publisher("alerts", "mixed", [(0, 2), (120, 12)], properties={"priority": 9})
-    day.publisher("reports", "mixed", 1, properties={"priority": 0})
-    day.consumer("mixed", takes_s=0.1, prefetch=1)
+    day.publisher("alerts", "mixed", [(0, 1), (120, 6)], properties={"priority": 9})
+    day.publisher("reports", "mixed", 0.5, properties={"priority": 0})
+    day.consumer("mixed", takes_s=0.2, prefetch=1)
 
 
 @incident(600, [Says(LATE_REPLIES, "prices", 300, None, ("pricing-2",), within_s=20)],
@@ -187,5 +187,5 @@ def copies_that_nobody_reads(day):
 def a_crash_a_fraction_of_a_second_after_the_whole_one(day):
     """A consumer acknowledges a last message, and crashes within the same second."""
     day.queue("invoices")
-    day.publisher("shop", "invoices", 30)
+    day.publisher("shop", "invoices", 10)
     day.consumer("invoices", takes_s=0.01, tag="inv-7", dies_s=200.7)

@@ -48,7 +48,7 @@ def a_nightly_batch_of_low_priority(day):
 def a_last_value_that_is_consumed(day):
     """A queue keeps the latest price for a consumer that reads one a second."""
     day.queue("price", length_max=1)
-    day.publisher("feed", "price", 20)
+    day.publisher("feed", "price", 5)
     day.consumer("price", takes_s=1, prefetch=1)
 
 
@@ -57,7 +57,7 @@ def rejections_that_are_a_filter(day):
     """A consumer rejects mails that are not for it, and another one consumes these."""
     day.queue("rest")
     day.queue("own", dead_letter_to=("", "rest"))
-    day.publisher("post", "own", 2)
+    day.publisher("post", "own", 0.7)
     day.consumer("own", ends=lambda entry, _: REJECT if entry.message.number % 3 == 0 else ACK)
     day.consumer("rest")
 
@@ -93,5 +93,5 @@ def a_few_that_are_tried_again(day):
 def traffic_that_begins_late(day):
     """Hardly anything comes at first; then there is steady traffic, which is consumed."""
     day.queue("ticks")
-    day.publisher("feed", "ticks", [(0, 0.1), (60, 20)])
-    day.consumer("ticks", takes_s=0.02, prefetch=20)
+    day.publisher("feed", "ticks", [(0, 0.1), (60, 5)])
+    day.consumer("ticks", takes_s=0.08, prefetch=20)

@@ -14,6 +14,7 @@ from tests.analytics.incidents.independent import (  # noqa: F401 - the scripts 
     healthy_days,
     messages,
     publishers,
+    second_set,
 )
 from tests.analytics.incidents.independent.form import SCENES, Cause, Scene
 from tests.analytics.incidents.simulated_log import MIDNIGHT_US, SECOND_US
@@ -21,9 +22,16 @@ from tests.analytics.incidents.suite import Said
 
 LISTED_MAX = 5
 """Findings of a kind that a report lists."""
-ALL = tuple(SCENES.values())
-INCIDENTS = tuple(one for one in ALL if one.causes)
-HEALTHY_DAYS = tuple(one for one in ALL if not one.causes)
+_SECOND = tuple(one for one in SCENES.values() if one.script.__module__ == second_set.__name__)
+SETS = {
+    "first": tuple(one for one in SCENES.values() if one not in _SECOND), "second": _SECOND,
+}  # fmt: skip
+"""All incidents, and healthy days, by the name of their set."""
+INCIDENTS, HEALTHY_DAYS = (
+    {name: [one for one in scenes if bool(one.causes) == has_causes]
+     for name, scenes in SETS.items()}
+    for has_causes in (True, False)
+)  # fmt: skip
 
 
 @dataclass
