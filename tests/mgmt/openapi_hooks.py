@@ -8,6 +8,7 @@ itself (its own user, its live clients) are skipped.
 import json
 import os
 import zlib
+from collections import Counter
 from urllib.parse import unquote
 
 import requests
@@ -18,6 +19,14 @@ from tests.patience import PATIENCE_SECONDS
 
 URL = os.environ["OPENAPI_API_URL"]
 REAL: dict[str, list[str]] = json.loads(os.environ["OPENAPI_NAMES"])
+SHARED = {
+    "page", "page_size", "pagination", "name", "use_regex", "sort", "sort_reverse",
+    "msg_rates_age", "msg_rates_incr", "data_rates_age", "data_rates_incr", "lengths_age",
+    "lengths_incr", "node_stats_age", "node_stats_incr",
+}  # fmt: skip
+"""Query parameters of pages and samples (mgmt/api/listing.py, mgmt/statistics)."""
+OPERATIONS_SHARING = 3
+"""In this many operations each of them has all of its values."""
 
 
 def restore():
@@ -35,6 +44,21 @@ def _name_real_things(item):
             parameter["examples"] = {name: {"value": name} for name in names}
 
 
+def _without_shared(operation, seen):
+    """Leave out parameters that all lists read in the same way, but of a few operations.
+
+    The other run requests them of all operations.
+    """
+    kept = []
+    for one in operation.get("parameters", []):
+        is_shared = one.get("in") == "query" and one["name"] in SHARED
+        seen[one["name"]] += is_shared
+        if not is_shared or seen[one["name"]] <= OPERATIONS_SHARING:
+            kept.append(one)
+    if kept:
+        operation["parameters"] = kept
+
+
 def _without_columns(operation):
     """Request no columns, so that all required fields must be present.
 
@@ -49,10 +73,12 @@ def _without_columns(operation):
 
 @schemathesis.hook
 def before_load_schema(context, raw_schema):
+    seen = Counter()
     for item in raw_schema["paths"].values():
         _name_real_things(item)
         for method in item.keys() - {"parameters"} if "OPENAPI_WHOLE" in os.environ else ():
             _without_columns(item[method])
+            _without_shared(item[method], seen)
 
 
 def _ends_run(parameter, value):
