@@ -37,6 +37,7 @@ from leveret.cluster.node.cluster_node import ClusterNode
 from leveret.cluster.partitions.leftovers.files import DIRECTORY as DISCARDED_DIRECTORY
 from leveret.cluster.startup.joining import StoppedNode
 from leveret.cluster.startup.start_as import NORMALLY, StartAs
+from leveret.mgmt.analysis.trace_analyses import TraceAnalyses
 from leveret.mgmt.events.audit import AuditLog
 from leveret.mgmt.log.recent_lines import RecentLines
 from leveret.mgmt.node_facade.facade import NodeFacade
@@ -85,7 +86,8 @@ class RunningNode:
     configured one. exported: how much had been declared before the last export of all definitions,
     and its ETag. recent_log: the last lines of the log, if it has no file. rebalancing: the leaders
     of queues are being spread over the nodes. users_passed_on: users whose requests other nodes are
-    answering, by the numbers under which they are known there. enabled_plugins: those that were
+    answering, by the numbers under which they are known there. analyses: those of its trace logs,
+    which end when the broker stops. enabled_plugins: those that were
     enabled since the process started, for the next start of the broker; None if they are as
     configured. stop_requested: set when the process
     has to end.
@@ -108,6 +110,7 @@ class RunningNode:
         self.recent_log: RecentLines | None = None
         self.cluster: ClusterNode | None = None
         self.audit = AuditLog(None if data_dir is None else data_dir / "audit.log")
+        self.analyses = TraceAnalyses(data_dir)
         self.rebalancing: asyncio.Task[None] | None = None
         self.users_passed_on: dict[int, Identity] = {}
         self.enabled_plugins: tuple[str, ...] | None = None
@@ -231,6 +234,7 @@ class RunningNode:
             self._sampler.stop()
         if self._follower is not None:
             await self._follower.stop()
+        await self.analyses.close()
         broker, self.broker = self.broker, None
         self.facade = None
         self._sampler = self._follower = None

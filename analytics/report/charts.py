@@ -23,6 +23,13 @@ TIME_TICKS_MAX = 8
 Label = Callable[[float], str]
 
 
+class Measured(NamedTuple):
+    """A cell of a table that is sorted by a number."""
+
+    text: str
+    value: float
+
+
 class Line(NamedTuple):
     """A line of a chart. values: by step. missing: value of other steps; None breaks the line."""
 
@@ -112,7 +119,20 @@ def _time_axis(data: Aggregates, height: int) -> str:
             f' y2="{height - BOTTOM + 5}"/><text class="axis" x="{x:.1f}" y="{height - 8}"'
             f' text-anchor="{anchor}">{escaped(label)}</text>'
         )
-    return "".join(marks)
+    begins_s, ends_s = data.begins_us / SECOND_US, data.time_of(data.steps) / SECOND_US
+    return (
+        f'<g class="times" data-begins="{begins_s}" data-ends="{ends_s}"'
+        f' data-bottom="{height - BOTTOM}">{"".join(marks)}</g>'
+    )
+
+
+def _plot(drawn: str, height: int) -> str:
+    """Return what is drawn over time as a picture of its own, of which the page can show a part."""
+    width = WIDTH - LEFT - RIGHT
+    return (
+        f'<svg class="plot" x="{LEFT}" y="0" width="{width}" height="{height}"'
+        f' viewBox="{LEFT} 0 {width} {height}" preserveAspectRatio="none">{drawn}</svg>'
+    )
 
 
 def _value_axis(levels: Sequence[float], height: int, label: Label) -> str:
@@ -142,7 +162,7 @@ def line_chart(
         f"<title>{escaped(line.label)}</title></path>"
         for number, line in enumerate(lines, 1)
     )
-    content = _value_axis(levels, height, label) + _time_axis(data, height) + drawn
+    content = _value_axis(levels, height, label) + _time_axis(data, height) + _plot(drawn, height)
     peaks = ", ".join(
         f"{line.label} up to {label(max(line.values.values(), default=0))}" for line in lines
     )
@@ -196,7 +216,7 @@ def heat_map(data: Aggregates, title: str, cells: Mapping[tuple[int, int], int])
         if index % max(1, len(rows) // 10) == 0
     ]
     longest = duration(bounds[-1])
-    content = "".join([*labels, _time_axis(data, height), *drawn])
+    content = "".join([*labels, _time_axis(data, height), _plot("".join(drawn), height)])
     description = f"Waiting times of messages, up to {longest}"
     svg = framed(title, description, content, height)
     return f'<div class="chart">{svg}{_heat_scale(most)}</div>'
@@ -281,4 +301,6 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[object]]) 
 def _cell_of_table(value: object) -> str:
     if isinstance(value, int):
         return f'<td class="number">{value:,}</td>'
+    if isinstance(value, Measured):
+        return f'<td data-value="{value.value}">{escaped(value.text)}</td>'
     return f"<td>{escaped('' if value is None else value)}</td>"

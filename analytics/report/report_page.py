@@ -1,9 +1,12 @@
 """The HTML page of a report: findings first, then charts, in one self-contained file. Pure.
 
-It has no script, and its content security policy allows no request. Colours follow the reader's
-light or dark setting; the print style is light, with all tables open.
+Its content security policy allows no request, and no script but its own, which zooms the charts and
+sorts the tables (report.js). Colours follow the reader's light or dark setting; the print style is
+light, with all tables open.
 """
 
+import base64
+import hashlib
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -11,13 +14,22 @@ from pathlib import Path
 from leveret.analytics.findings.finding import Finding, Queue, Severity
 from leveret.analytics.formatting import MINUTE_US, SECOND_US, duration, listed, moment, plural
 from leveret.analytics.report.aggregates import Aggregates, QueueSeries, ReportedConsumer
-from leveret.analytics.report.charts import Line, bar_chart, escaped, heat_map, line_chart, table
+from leveret.analytics.report.charts import (
+    Line,
+    Measured,
+    bar_chart,
+    escaped,
+    heat_map,
+    line_chart,
+    table,
+)
 from leveret.analytics.report.topology_chart import party_shown, topology_chart
 
 QUEUES_SHOWN = 12
 HEAT_MAPS = 6
 TABLE_ROWS_MAX = 100
 STYLE = Path(__file__).with_name("report.css")
+SCRIPT = Path(__file__).with_name("report.js")
 ACK_CHARTS, USERS_DRAWN = 4, 5
 ACKNOWLEDGED = "acknowledged"
 _REASONS = {
@@ -45,15 +57,17 @@ def page(data: Aggregates, found: list[Finding]) -> str:
         _section("consumers", "Consumers", _consumers(data)),
         _section("outcomes", "Outcomes", _outcomes(data)),
     ]
+    script = f'"use strict";\n{SCRIPT.read_text("utf-8")}'
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
-        " style-src 'unsafe-inline'; img-src data:\">"
+        f" style-src 'unsafe-inline'; script-src 'sha256-{allowed}'; img-src data:\">"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
         f"<title>{escaped(title)}</title><style>{STYLE.read_text('utf-8')}</style></head><body>"
         f"<header><h1>{escaped(title)}</h1>{_facts(data)}{_faults(data)}{_contents()}</header>"
-        f"<main>{''.join(sections)}</main></body></html>\n"
+        f"<main>{''.join(sections)}</main><script>{script}</script></body></html>\n"
     )
 
 
@@ -198,16 +212,22 @@ def _latency(data: Aggregates) -> Iterator[str]:
         name = "all queues" if queue is None else data.named(queue)
         yield f"<h3>{escaped(name[0].upper() + name[1:])}</h3>"
         yield heat_map(data, f"Waits of {name}", cells)
+    slowest = sorted(data.queues, key=lambda one: -_time_of(one.worst_wait))
     rows = [
         (data.named(one.queue), _worst(data, one.worst_wait), _worst(data, one.worst_ack))
-        for one in data.queues[:TABLE_ROWS_MAX]
+        for one in slowest[:TABLE_ROWS_MAX]
     ]
     heads = ("queue", "worst p99 wait", "worst p99 until acknowledged")
     yield _details("The worst minutes", table("The worst minutes", heads, rows))
 
 
-def _worst(data: Aggregates, worst: tuple[int, int] | None) -> str:
-    return "" if worst is None else f"{duration(worst[0])} at {data.clock(worst[1])}"
+def _worst(data: Aggregates, worst: tuple[int, int] | None) -> Measured:
+    text = "" if worst is None else f"{duration(worst[0])} at {data.clock(worst[1])}"
+    return Measured(text, _time_of(worst))
+
+
+def _time_of(worst: tuple[int, int] | None) -> int:
+    return -1 if worst is None else worst[0]
 
 
 def _acks(data: Aggregates) -> Iterator[str]:
@@ -252,7 +272,7 @@ def _depth(data: Aggregates) -> Iterator[str]:
     rows = [
         (data.named(one.queue), max(one.ready.values(), default=0),
          max(one.unacked.values(), default=0), one.ready_at_end)
-        for one in data.queues[:TABLE_ROWS_MAX]
+        for one in sorted(data.queues, key=lambda one: -_deepest(one))[:TABLE_ROWS_MAX]
     ]  # fmt: skip
     heads = ("queue", "most ready", "most unacknowledged", "ready at the end")
     yield _details("All queues", table("Queue depth", heads, rows))
@@ -289,11 +309,14 @@ def _topology(data: Aggregates) -> Iterator[str]:
 
 
 def _consumers(data: Aggregates) -> str:
+    # The consumers that hold messages come first, and of the others the slowest.
+    slowest = sorted(data.consumers, key=lambda one: (-one.unacknowledged, -(one.ack_p50_us or 0)))
     rows = [
         (data.named(one.queue), one.tag if one.tag is not None else "basic.get",
          one.connection, one.delivered, _acknowledged(one), one.unacknowledged,
-         "" if one.ack_p50_us is None else duration(one.ack_p50_us))
-        for one in data.consumers[:TABLE_ROWS_MAX]
+         Measured("", -1) if one.ack_p50_us is None
+         else Measured(duration(one.ack_p50_us), one.ack_p50_us))
+        for one in slowest[:TABLE_ROWS_MAX]
     ]  # fmt: skip
     if not rows:
         return "<p>No consumers.</p>"

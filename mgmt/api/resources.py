@@ -41,6 +41,7 @@ from leveret.mgmt.api import (
     stream_replicas,
     streams,
     super_streams,
+    trace_analyses,
     traces,
     unroutable,
     users,
@@ -57,7 +58,8 @@ _OWN = (
     delayed_retries, discarded, exchanges, federation, health, overview, parameters, plan, plugins,
     queues, quorum_members,
     replicated_queues, retained, retrying, schema_replication, shovels, streams, stream_messages,
-    stream_positions, stream_replicas, super_streams, traces, unroutable, users, served,
+    stream_positions, stream_replicas, super_streams, trace_analyses, traces,
+    unroutable, users, served,
     vhosts, workbench,
 )  # fmt: skip
 

@@ -36,6 +36,7 @@ import "./pages/standby.js";
 import "./pages/federation.js";
 import "./pages/federation_upstream_sets.js";
 import "./pages/federation_upstreams.js";
+import "./pages/trace_findings.js";
 import "./pages/traces.js";
 
 const PAGES = [

@@ -75,6 +75,7 @@ def test_the_model_has_every_step_of_the_job(engine):
         "queue histories",
         "queue levels",
         "consumer steps",
+        "streams",
         "dead letters",
         "report",
     }

@@ -1,5 +1,7 @@
 """The report's HTML page: complete, bounded, and safe from malicious names."""
 
+import base64
+import hashlib
 import re
 from html.parser import HTMLParser
 
@@ -40,10 +42,33 @@ class Elements(HTMLParser):
 def test_the_page_is_well_formed_and_asks_for_nothing():
     elements = Elements(page(afternoon(), told()))
     assert (elements.open, elements.wrong) == ([], [])
-    assert not {"script", "img", "iframe", "object"} & set(elements.names)
+    assert not {"img", "iframe", "object"} & set(elements.names)
+    assert elements.names.count("script") == 1
     addresses = [value for name, value in elements.attributes if name in {"href", "src"}]
     assert all(value.startswith(("#", "data:,")) for value in addresses)
     assert not [name for name, _ in elements.attributes if name.startswith("on")]
+
+
+def test_only_the_script_of_the_page_may_run():
+    text = page(afternoon(), told())
+    [script] = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{allowed}';" in text
+
+
+def test_tables_are_sorted_by_what_matters():
+    """The deepest queue, the longest wait and the consumer that holds most come first."""
+    text = page(afternoon(), [])
+    for caption, column in (("Queue depth", 1), ("Consumers", 5)):
+        found = column_of(text, caption, column)
+        assert found == sorted(found, reverse=True)
+
+
+def column_of(text, caption, column):
+    """The numbers in a column of a table."""
+    [body] = re.findall(f"<caption>{caption}</caption>.*?<tbody>(.*?)</tbody>", text)
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in body.split("</tr>")[:-1]]
+    return [int(row[column].replace(",", "")) for row in rows]
 
 
 def test_a_finding_names_the_victims_the_remedy_and_the_figures():

@@ -1,6 +1,7 @@
 """The HTML report of an analysis in a browser: no requests, and names are never executed."""
 
 import pytest
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 
 from leveret.analytics.report.report_page import page
@@ -14,6 +15,13 @@ return [...document.querySelectorAll("svg[role=img]")]
 """
 UNNAMED = """
 return [...document.querySelectorAll("svg[role=img]")].filter((one) => !one.ariaLabel).length
+"""
+LABELS = """
+return [...document.querySelectorAll(".times")]
+  .map((one) => [...one.querySelectorAll("text")].map((text) => text.textContent))
+"""
+DEPTHS = """
+return [...document.querySelectorAll("#depth tbody td:nth-child(2)")].map((one) => one.textContent)
 """
 REQUESTS = "return performance.getEntriesByType('resource').map((one) => one.name)"
 WIDER = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -57,8 +65,38 @@ def test_findings_come_first_and_nothing_is_asked_for(report):
 
 def test_hostile_names_are_only_seen(report):
     assert report.title != "owned"
-    assert report.find_elements(By.TAG_NAME, "script") == []
+    assert len(report.find_elements(By.TAG_NAME, "script")) == 1
     assert "</title><script>" in report.find_element(By.ID, "traffic").get_property("textContent")
+
+
+def test_charts_are_zoomed_together_and_back(report):
+    before = report.execute_script(LABELS)
+    report.find_element(By.XPATH, "//button[.='Zoom in']").click()
+    report.find_element(By.XPATH, "//button[.='Zoom in']").click()
+    zoomed = report.execute_script(LABELS)
+    assert zoomed != before
+    assert len({tuple(labels) for labels in zoomed}) == 1
+    report.find_element(By.XPATH, "//button[.='Whole trace']").click()
+    assert report.execute_script(LABELS) == before
+
+
+def test_a_part_of_a_chart_is_chosen_with_the_pointer(report):
+    plot = report.find_element(By.CSS_SELECTOR, ".plot")
+    before = report.execute_script(LABELS)
+    ActionChains(report).move_to_element(plot).click_and_hold().move_by_offset(60, 0).release(
+    ).perform()  # fmt: skip
+    assert report.execute_script(LABELS) != before
+    assert report.get_log("browser") == []
+
+
+def test_a_table_is_sorted_by_the_column_that_is_pressed(report):
+    report.execute_script("document.querySelectorAll('details').forEach((one) => one.open = true)")
+    for order in ("descending", "ascending"):
+        report.find_element(By.XPATH, "//th/button[.='most ready']").click()
+        found = [int(text.replace(",", "")) for text in report.execute_script(DEPTHS)]
+        assert found == sorted(found, reverse=order == "descending")
+        sorted_by = report.find_element(By.CSS_SELECTOR, f"th[aria-sort={order}]")
+        assert sorted_by.text.startswith("most ready")
 
 
 def test_charts_are_seen_and_have_names(report):

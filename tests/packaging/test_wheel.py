@@ -182,6 +182,7 @@ def test_the_wheel_holds_one_package_with_everything_in_it(wheel):
         "leveret/mgmt/ui/index.html",
         "leveret/analytics/job/log4j2.properties",
         "leveret/analytics/report/report.css",
+        "leveret/analytics/report/report.js",
     } <= files
 
 

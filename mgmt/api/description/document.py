@@ -24,6 +24,7 @@ from leveret.mgmt.api.description import (
     operations_retained,
     operations_retries,
     operations_standby,
+    operations_trace_analyses,
     operations_traces,
     operations_unroutable,
 )
@@ -41,6 +42,7 @@ OPERATIONS = {
         operations_retained,
         operations_retries,
         operations_traces,
+        operations_trace_analyses,
         operations_links,
         operations_standby,
         operations_unroutable,
@@ -51,7 +53,7 @@ SCHEMAS: dict[str, Schema] = {
     **declared.SCHEMAS, **clients.SCHEMAS, **access.SCHEMAS, **node_schemas.SCHEMAS,
     **operations_retained.SCHEMAS, **operations_traces.SCHEMAS, **operations_links.SCHEMAS,
     **operations_delayed.SCHEMAS, **operations_retries.SCHEMAS, **operations_standby.SCHEMAS,
-    **operations_unroutable.SCHEMAS,
+    **operations_unroutable.SCHEMAS, **operations_trace_analyses.SCHEMAS,
 }  # fmt: skip
 SOME = "Columns"
 """The suffix of schemas of objects with only some of their fields."""

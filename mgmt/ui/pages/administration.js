@@ -24,6 +24,7 @@ const TABS = [
   {name: "federation-upstream-sets", title: "Federation upstream sets", isFor: mayMakePolicies},
   {name: "standby", title: "Standby", isFor: mayMonitor},
   {name: "traces", title: "Tracing", isFor: mayAdminister},
+  {name: "findings", title: "Findings", isFor: mayAdminister},
   {name: "audit", title: "Audit", isFor: mayMonitor},
 ];
 

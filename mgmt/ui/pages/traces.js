@@ -8,6 +8,7 @@ import {bytes, count} from "../format.js";
 import {refreshNow} from "../live.js";
 import {List, vhostOr} from "../table.js";
 import {administration, removal} from "./administration.js";
+import {TraceAnalysis} from "./trace_analysis.js";
 
 // How long the browser has to start a download.
 const KEPT_MS = 60_000;
@@ -48,9 +49,10 @@ administration("traces", () => {
         work: (row) => del(path("trace-files", row.name))}),
     ],
   });
-  return {title: "Tracing", lists: [traces, files],
+  const analysis = new TraceAnalysis();
+  return {title: "Tracing", lists: [traces, files, analysis],
     panels: [panel("All traces", traces.element), panel("Add a new trace", addForm()),
-      panel("Trace log files", files.element)]};
+      panel("Analysis", analysis.element), panel("Trace log files", files.element)]};
 });
 
 function payloads({format, payload, max_payload_bytes: most}) {

@@ -18,6 +18,7 @@ CHANGES_NOTHING = {
     "/queues/{vhost}/{queue}/messages/targets": "reads",
     "/queues/{vhost}/{queue}/plan": "reads",
     "/exchanges/{vhost}/{exchange}/plan": "reads",
+    "/trace-analysis/report/link": "reads",
     "/login": "a login has lines of its own",
     "/node/check-password": "a login has lines of its own",
     "/feature-flags/{name}/enable": "all are enabled",

@@ -1,0 +1,1 @@
+"""Analyses of this node's trace logs that run beside it, for its web pages."""
