@@ -23,6 +23,7 @@ Shape: TypeAlias = str | list[Any]
 RECORDED = Path(__file__).with_name("wire_shapes.json")
 SENT = (
     "broker.declarations.values:AnyDeclaration",
+    "cluster.deduplication.seen_elsewhere:_DECODER",
     "cluster.groups.group_frames:_DECODER",
     "cluster.groups.member_question:_DECODER",
     "cluster.links.addresses:KnownPort",

@@ -17,6 +17,7 @@ from leveret.broker.amqp.field_table import Field, Table, text_of
 from leveret.broker.erlang.parser import parse_integer
 from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
 from leveret.broker.exchanges.plain_types import PLAIN_TYPES, create_from
+from leveret.broker.queues.contract.deduplication_arguments import DEDUPLICATION
 from leveret.broker.queues.contract.queue_kind import QueueKind
 
 TYPE_ARGUMENT = "x-delayed-type"
@@ -80,10 +81,9 @@ def _inner_name(arguments: Table) -> str:
             f"Invalid argument, '{TYPE_ARGUMENT}' must be an existing exchange type"
         )
     name = value if letter == "S" else text_of(value)
-    if name == DelayedMessage.name:
-        raise precondition_failed(
-            f"Invalid argument, '{DelayedMessage.name}' can't be used for '{TYPE_ARGUMENT}'"
-        )
+    if name in (DelayedMessage.name, DEDUPLICATION):
+        # Another exchange that refuses duplicates can be bound to this one.
+        raise precondition_failed(f"Invalid argument, '{name}' can't be used for '{TYPE_ARGUMENT}'")
     return str(name)
 
 

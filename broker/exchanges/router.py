@@ -10,8 +10,8 @@ exchange, if there is one. Destinations that were visited already, as in a cycle
 a queue whose node is down does not, since RabbitMQ removes its routes. These rules are RabbitMQ's
 (`rabbit_exchange:route1`).
 
-A `Route` also reports two kinds of exchange on the way: those that store a history of messages, and
-those at which the message is delayed.
+A `Route` also reports some kinds of exchange on the way: those that store a history of messages,
+those at which the message is delayed, and those that refuse duplicates.
 
 A route may be long: very many bindings, exchanges or routing keys. So it is found in steps, each of
 a bounded amount of work. Bindings may change between them; the route is then the one before or
@@ -27,6 +27,7 @@ from typing import Any, Final, Protocol
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
+from leveret.broker.exchanges.message_deduplication import MessageDeduplication
 from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.queues.contract.queue_client import QueueClient
 
@@ -63,13 +64,15 @@ class Route:
     lacks_queues: it leads to queues that it does not have, since their nodes are down.
     remembering: the tables on the route that store the message in their history.
     delaying: the exchanges on the route, of type `DelayedMessage`, from which it continues later.
+    deduplicating: those of type `MessageDeduplication` that it passes. refusing: those that it does
+    not pass, as a duplicate.
     work: of finding it so far, in the units of broker/runtime/turns.py.
     """
 
     __slots__ = (
         "_candidates", "_current", "_exchanges", "_has_matched", "_header", "_queues",
-        "_routing_keys", "_seen", "_walk", "delaying", "is_cacheable", "lacks_queues",
-        "remembering", "work",
+        "_routing_keys", "_seen", "_walk", "deduplicating", "delaying", "is_cacheable",
+        "lacks_queues", "refusing", "remembering", "work",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +92,8 @@ class Route:
         self.lacks_queues = False
         self.remembering: list[RecentHistory] = []
         self.delaying: list[RoutableExchange] = []
+        self.deduplicating: list[RoutableExchange] = []
+        self.refusing: list[RoutableExchange] = []
         self.work = 0
 
     @property
@@ -142,6 +147,11 @@ class Route:
         if isinstance(table, DelayedMessage) and table.delay_ms(self._header):
             self.delaying.append(current)
             return True
+        if isinstance(table, MessageDeduplication):
+            if table.has_seen(self._header):
+                self.refusing.append(current)
+                return True
+            self.deduplicating.append(current)
         self._candidates = iter(_candidates(table, self._routing_keys, self._header))
         _note_history(table, self.remembering)
         return True

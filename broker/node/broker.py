@@ -319,6 +319,8 @@ class Broker:
 
     async def _open(self, definitions: Definitions) -> None:
         """Wait for the other nodes of the cluster, and accept clients."""
+        for restored in self.services.seen_places.unrestored:
+            await in_task(restored)
         if self.clustering is not None:
             await self.clustering.start(definitions)
         if not self.cluster_id:
@@ -417,7 +419,7 @@ class Broker:
                 self.config.dead_letter_worker_consumer_prefetch,
                 self.config.dead_letter_worker_retry_ms,
             ),
-            services.flow, services.shared_features,
+            services.flow, services.shared_features, services.seen_places,
         )  # fmt: skip
         vhost.expiry_listener = partial(retain_delayed, services, self._topics, name)
         vhost.header_after_delay = header_after_delay

@@ -93,6 +93,12 @@ BUILT_IN: Final = {
         _own("rabbitmq_management_agent", "Statistics for management"),
         _own("rabbitmq_peer_discovery_common", "Finds the nodes of a cluster"),
         _own(
+            "rabbitmq_message_deduplication", "Exchange type x-message-deduplication",
+            exchange_types=_exchange_type(
+                "x-message-deduplication", "message_deduplication:MessageDeduplication"
+            ),
+        ),
+        _own(
             "rabbitmq_peer_discovery_consul", "Finds the nodes of a cluster with Consul",
             peer_discovery=_discovery("consul"),
         ),

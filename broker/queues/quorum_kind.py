@@ -23,7 +23,6 @@ QUORUM_QUEUE = QueueKind(
             *STREAM_POLICIES,
             "queue-mode",
             "max-priority",
-            "delayed-retry-multiplier",
         )
     ),
     policy_wins=frozenset(("overflow", "expires")),

@@ -7,6 +7,7 @@ vhost are processed, in slices if there are many (`policy_table.Applier`).
 from collections.abc import Callable, Iterator, Mapping
 
 from leveret.broker.declarations.values import Policy
+from leveret.broker.exchanges.message_deduplication import MessageDeduplication
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import (
     Applier,
@@ -14,9 +15,11 @@ from leveret.broker.policies.policy_table import (
     effective_options,
     merged,
 )
+from leveret.broker.queues.contract.deduplication_arguments import CACHE_SIZE, CACHE_TTL
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.names import EXCHANGE, QUEUE, SUCCESSOR_PREFIX
 from leveret.broker.vhost.binding import Exchange
+from leveret.broker.vhost.seen_identifiers import SeenIdentifiers
 from leveret.broker.vhost.virtual_host import VirtualHost
 
 SLICE = 150
@@ -85,7 +88,9 @@ class Policing:
         self._vhosts[vhost].kinds.of(queue.kind).policies_changed(vhost, queue)
 
     def apply_to_exchange(self, vhost: str, exchange: Exchange) -> None:
-        """Set the alternate exchange from the policy, unless the arguments declare one."""
+        """Set the alternate exchange from the policy, unless the arguments declare one, and the
+        limits of identifiers.
+        """
         before = exchange.policy
         exchange.policy = self._policies.of_exchange(POLICY, vhost, exchange.name)
         if exchange.policy is not before:
@@ -95,3 +100,16 @@ class Policing:
         if declared is None:
             definition = {} if exchange.policy is None else exchange.policy.definition
             exchange.alternate_name = definition.get(ALTERNATE)
+        if isinstance(exchange.type, MessageDeduplication) and exchange.seen is not None:
+            _configure(exchange.type, exchange.seen, exchange.policy)
+
+
+def _configure(
+    exchange_type: MessageDeduplication, seen: SeenIdentifiers, policy: Policy | None
+) -> None:
+    """x-message-deduplication: the limits of the policy, or else of the arguments."""
+    definition = {} if policy is None else policy.definition
+    seen.known.configure(
+        definition.get(CACHE_SIZE, exchange_type.size),
+        definition.get(CACHE_TTL, exchange_type.ttl_ms),
+    )

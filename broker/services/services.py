@@ -33,6 +33,7 @@ from leveret.broker.services.absent_owners import AbsentOwners
 from leveret.broker.services.client_addresses import ClientAddresses
 from leveret.broker.services.client_ids import ClientIds
 from leveret.broker.vhost.direct_replies import Replies
+from leveret.broker.vhost.seen_identifiers import SeenPlaces
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.storage.messages.message import Message
 from leveret.storage.metadata.metadata import Metadata
@@ -57,6 +58,7 @@ class Services:
     declaration_writer: what writes and applies them.
     replies: the channels that consume from amq.rabbitmq.reply-to.
     retained: the retained messages of MQTT. client_ids: its connected clients.
+    seen_places: the exchanges that refuse duplicates.
     absent_owners: ends connections that own exclusive queues and whose clients are gone.
     audit: told of changes, with their requester.
     open_counts: of connections and channels, for limits.
@@ -98,6 +100,7 @@ class Services:
     replies: Replies = field(init=False)
     retained: RetainedMessages = field(init=False)
     client_ids: ClientIds = field(init=False)
+    seen_places: SeenPlaces = field(default_factory=SeenPlaces)
     absent_owners: AbsentOwners = field(default_factory=AbsentOwners)
     shared_features: SharedFeatures = field(default_factory=SharedFeatures)
     timeout_log_limit: LogLimit = field(default_factory=LogLimit)

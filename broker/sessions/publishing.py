@@ -35,6 +35,7 @@ from leveret.broker.amqp.properties import (
 )
 from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
 from leveret.broker.events.taps import Taps
+from leveret.broker.exchanges.router import Route
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import QueueClient, TimedQueue
 from leveret.broker.queues.dead_letters.header import decoding_work, without_deaths
@@ -376,15 +377,15 @@ def _routed(
     message: Message,
     keys: list[str],
     queues: list[QueueClient],
-    is_delayed: bool,
+    found: Route,
 ) -> None:
     """Continue with a message whose queues are known."""
     if session.vhost.tracer is not None:
         session.vhost.tracer.published(session, [message], keys, queues)
     exchange.routed_count += len(queues)
     session.counts.routed += len(queues)
-    if not queues and not is_delayed:
-        _unroutable(session, target, [message])
+    if not queues and not found.delaying:
+        _unroutable(session, target, [message], is_duplicate=bool(found.refusing))
     if session.services.observer is not None:
         _observe(session, [message], queues)
 
@@ -403,14 +404,21 @@ def _deliver_reply(session: Session, target: PublishTarget, message: Message) ->
         session.counts.routed += 1
 
 
-def _unroutable(session: Session, target: PublishTarget, messages: list[Message]) -> None:
+def _unroutable(
+    session: Session,
+    target: PublishTarget,
+    messages: list[Message],
+    *,
+    is_duplicate: bool = False,
+) -> None:
     """No queue gets these messages: mandatory ones are returned to the publisher.
 
-    The session may have ended while the route of a message was found.
+    The session may have ended while the route of a message was found. is_duplicate: an exchange
+    refused the message, so that it is not lost.
     """
     assert target.exchange is not None
     is_returned = target.is_mandatory and not session.has_ended
-    if not is_reply(target.address):
+    if not is_reply(target.address) and not is_duplicate:
         session.vhost.unroutable.note(messages, session.connection.user.name, is_returned)
     if not is_returned:
         session.counts.dropped += len(messages)

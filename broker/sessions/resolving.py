@@ -100,7 +100,9 @@ def _find_queues(session: Session, target: PublishTarget, exchange: Exchange) ->
         is_seen = bool(session.services.interceptors)
         target.is_simple = is_complete and routing.is_of_every_message(found) and not is_seen
         target.queues = found.queues if is_complete else []
-        target.deduplicates = any(queue.options.deduplicates for queue in target.queues)
+        target.deduplicates = bool(found.deduplicating) or any(
+            queue.options.deduplicates for queue in target.queues
+        )
         if target.deduplicates:
             target.is_simple = False
         session.vhost.turns.work_left -= found.work

@@ -7,6 +7,7 @@ from leveret.broker.exchanges.exchange_type import ExchangeType
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.names import EXCHANGE, QUEUE
 from leveret.broker.vhost.delayed_messages import DelayedMessages
+from leveret.broker.vhost.seen_identifiers import SeenIdentifiers
 
 BindingKey = tuple[str, str, str, str, bytes]
 
@@ -24,7 +25,8 @@ class BindingWatcher(Protocol):
 class Exchange:
     """One exchange. `type` has its bindings in the form for routing; others have them by key.
 
-    delayed: the messages that wait here; None unless the type is x-delayed-message.
+    delayed: the messages that wait here; None unless the type is x-delayed-message. seen: the
+    identifiers of messages that have passed; None unless it is x-message-deduplication.
 
     alternate_name: the exchange for messages that match nothing here; it need not exist.
     is_deleted: routing skips it, though bindings may still lead to it.
@@ -35,7 +37,7 @@ class Exchange:
     __slots__ = (
         "_exchanges", "alternate_name", "arguments", "auto_delete", "bindings", "delayed",
         "durable", "incoming", "internal", "is_deleted", "name", "policy", "published_count",
-        "routed_count", "type", "type_name", "watchers",
+        "routed_count", "seen", "type", "type_name", "watchers",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = True
@@ -65,6 +67,7 @@ class Exchange:
         self.is_deleted = False
         self.policy: Any = None
         self.delayed: DelayedMessages | None = None
+        self.seen: SeenIdentifiers | None = None
         self.published_count = self.routed_count = 0
         self.watchers: tuple[BindingWatcher, ...] = ()
 

@@ -38,10 +38,8 @@ ROUTED_WORK = 8
 
 NO_PROPERTIES = read_header(b"\0\0")
 
-Routed = Callable[[list[QueueClient], bool], object]
-"""Called with the queues that a message reaches, before they have it, and whether an exchange keeps
-it to route it later.
-"""
+Routed = Callable[[list[QueueClient], Route], object]
+"""Called with the queues that a message reaches, before they have it, and its route."""
 Choose = Callable[[list[QueueClient]], list[QueueClient]]
 """Returns the queues that get a message."""
 
@@ -103,14 +101,29 @@ def _reached(
     """
     queues = found.queues if choose is None else choose(found.queues)
     if routed is not None:
-        routed(queues, bool(found.delaying))
+        routed(queues, found)
     message = publication.messages[0]
+    if found.deduplicating or found.refusing:
+        _note_identifiers(found, publication)
     for history in found.remembering:
         history.remember(message, header_of(message))
     for delaying in found.delaying:
         assert isinstance(delaying, Exchange), "only an exchange delays messages"
         _delay(delaying, publication)
     return queues
+
+
+def _note_identifiers(found: Route, publication: Publication) -> None:
+    """x-message-deduplication: the exchanges on a route see a message, before a queue has it."""
+    header = header_of(publication.messages[0])
+    for exchange in found.deduplicating:
+        assert isinstance(exchange, Exchange), "only an exchange sees identifiers"
+        if exchange.seen is not None:
+            exchange.seen.passed(publication, header)
+    for refusing in found.refusing:
+        assert isinstance(refusing, Exchange), "only an exchange refuses duplicates"
+        if refusing.seen is not None:
+            refusing.seen.duplicates += 1
 
 
 def queues_by_key(
@@ -193,7 +206,7 @@ def _trace(
     message: Message,
     routing_keys: Sequence[str],
     queues: list[QueueClient],
-    _is_delayed: bool,
+    _found: Route,
 ) -> None:
     if vhost.tracer is not None:
         vhost.tracer.published(None, [message], routing_keys, queues)

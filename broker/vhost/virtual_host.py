@@ -21,6 +21,7 @@ from leveret.broker.exchanges import EXCHANGE_TYPES, type_of_declared
 from leveret.broker.exchanges.default import DefaultExchange
 from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.exchanges.exchange_type import ExchangeType
+from leveret.broker.exchanges.message_deduplication import MessageDeduplication
 from leveret.broker.exchanges.missing_type import MissingType
 from leveret.broker.queues.classic.priority import PriorityQueue
 from leveret.broker.queues.contract.arguments import QueueOptions
@@ -31,11 +32,13 @@ from leveret.broker.queues.contract.queue_kinds import QueueKinds
 from leveret.broker.queues.contract.retained_dead_letters import DeadLetterSource
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.dead_letters.header import EXPIRED
+from leveret.broker.queues.deduplication.identifiers import KnownIdentifiers
 from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import FlowControl
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.counts import MessageCounts, NodeCounts
+from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.names import EXCHANGE, NODE_ITSELF, QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.shared_features import SharedFeatures
@@ -47,6 +50,7 @@ from leveret.broker.vhost.delayed_messages import BUCKETS, DelayedMessages
 from leveret.broker.vhost.fan_out import FanOuts
 from leveret.broker.vhost.own_deletions import OwnDeletions
 from leveret.broker.vhost.routing import publish_delayed
+from leveret.broker.vhost.seen_identifiers import Place, SeenIdentifiers, SeenPlaces
 from leveret.broker.vhost.unroutable_messages import UnroutableMessages
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.messages.message import Message
@@ -101,6 +105,7 @@ class VirtualHost:
         letter_settings: WorkerSettings = WorkerSettings(),  # noqa: B008 - it is immutable
         flow: FlowControl | None = None,
         features: SharedFeatures | None = None,
+        seen_places: SeenPlaces | None = None,
     ) -> None:
         self.name = name
         self.features = features or SharedFeatures()
@@ -126,6 +131,7 @@ class VirtualHost:
         self.is_traced = False
         self._submit = submit
         self._store = store
+        self._seen_places = seen_places or SeenPlaces()
         self.fan_outs = FanOuts(turns, flow or FlowControl(Alarms()))
         self._dead_letters: DeadLetterer | None = DeadLetterer(self)
         self._letter_settings = letter_settings
@@ -157,6 +163,8 @@ class VirtualHost:
         )
         if isinstance(exchange_type, DelayedMessage):
             exchange.delayed = self._make_delayed(exchange, storage_id)
+        elif isinstance(exchange_type, MessageDeduplication):
+            exchange.seen = self._make_seen(name, exchange_type, storage_id)
         self._add(exchange)
         return exchange
 
@@ -343,6 +351,28 @@ class VirtualHost:
             lambda message, publisher: publish_delayed(self, exchange, message, publisher),
             0 if self._store is None else self._store.wall_offset_ms,
         )
+
+    def _make_seen(
+        self, name: str, exchange_type: MessageDeduplication, storage_id: int
+    ) -> SeenIdentifiers:
+        """Make the memory of an exchange of the type x-message-deduplication."""
+        known, store = KnownIdentifiers(exchange_type.size, exchange_type.ttl_ms), self._store
+        place, backing, offset_ms = Place(self.name, name), None, None
+        if storage_id and store is not None:
+            title, offset_ms = resource(EXCHANGE, name, self.name), store.wall_offset_ms
+            backing = self._make_level(storage_id, 0, title, True, False, False)
+        seen = SeenIdentifiers(place, known, self.clock, self._seen_places, backing, offset_ms)
+        exchange_type.has_seen = seen.has_seen
+        LongWork(self.turns, f"reading the identifiers of {name}", seen.restoring()).start()
+        self._seen_places.add(place, seen)
+        return seen
+
+    def forget_seen(self, exchange: Exchange) -> None:
+        """An exchange is deleted: free what it has seen."""
+        if exchange.seen is not None:
+            self._seen_places.remove(Place(self.name, exchange.name))
+            freeing, exchange.seen = exchange.seen.freeing(), None
+            LongWork(self.turns, f"the identifiers of {exchange!r}", freeing).start()
 
     def _make_level(
         self, storage_id: int, level: int, title: str, is_durable: bool, is_lazy: bool,

@@ -22,7 +22,7 @@ from typing import Protocol
 
 METADATA_SERVICE, REMOTE_QUEUES_SERVICE, RPC_SERVICE, MULTICAST_SERVICE = 1, 2, 3, 4
 NODE_STATES_SERVICE, REPLIES_SERVICE, LIMITED_COUNTS_SERVICE, GROUPS_SERVICE = 5, 6, 7, 8
-STREAMS_SERVICE, RETAINED_SERVICE, CLIENT_IDS_SERVICE = 9, 10, 11
+STREAMS_SERVICE, RETAINED_SERVICE, CLIENT_IDS_SERVICE, IDENTIFIERS_SERVICE = 9, 10, 11, 12
 """The numbers of services. 0 is the links' own."""
 SERVICE_NAMES = {
     METADATA_SERVICE: "declarations",
@@ -36,6 +36,7 @@ SERVICE_NAMES = {
     STREAMS_SERVICE: "groups of streams",
     RETAINED_SERVICE: "retained messages",
     CLIENT_IDS_SERVICE: "client ids",
+    IDENTIFIERS_SERVICE: "identifiers of messages",
 }
 """Their names in log lines."""
 PAYLOAD_ERRORS = (ValueError, RecursionError)

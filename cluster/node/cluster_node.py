@@ -26,8 +26,9 @@ from leveret.broker.queues.contract.retry_headers import RETRIES_FEATURE
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.runtime.clock import Clock, Timer
 from leveret.broker.runtime.pending import Answer
-from leveret.broker.runtime.pending_in_task import in_task
+from leveret.broker.runtime.pending_in_task import given_in_task, in_task
 from leveret.broker.services.services import Services
+from leveret.cluster.deduplication.seen_elsewhere import IDENTIFIERS_FEATURE, SeenOnOtherNodes
 from leveret.cluster.discovery.cleanup import CleanUp
 from leveret.cluster.links.addresses import ADDRESSES_FILE
 from leveret.cluster.links.configured_links import make_links
@@ -75,6 +76,7 @@ from leveret.cluster.quorum.machine.commands import (
     ANNOTATIONS_FEATURE,
     DEDUPLICATION_FEATURE,
     ON_TIME_FEATURE,
+    QUORUM_RETRIES_FEATURE,
 )
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.cluster.remote_queues import message_runs
@@ -101,6 +103,7 @@ TICK_MS = 250
 FEATURES = feature_flags.NAMES | {
     retained_copies.FEATURE, clients_elsewhere.FEATURE, message_runs.EXPIRY_FEATURE,
     ANNOTATIONS_FEATURE, RETRIES_FEATURE, DEDUPLICATION_FEATURE, ON_TIME_FEATURE,
+    QUORUM_RETRIES_FEATURE, IDENTIFIERS_FEATURE,
 }  # fmt: skip
 """What this node tells others that it has."""
 logger = logging.getLogger("leveret.cluster")
@@ -134,6 +137,7 @@ class ClusterNode(LogListener):
         self._history: History
         self._changes: MembershipChanges
         self._queues: RemoteQueues
+        self._seen: SeenOnOtherNodes
         self._first_start: FirstStart
         self._clean_up: NodeCleanUp
         self._members: DeclaredMembers
@@ -240,6 +244,7 @@ class ClusterNode(LogListener):
         LimitedCounts(links, services)
         RetainedCopies(links, services.retained, self._clock)
         ClientsElsewhere(links, services.client_ids, self._clock, services.turns)
+        self._seen = SeenOnOtherNodes(links, services.seen_places, self._clock, services.turns)
         owners = services.registry.exclusive_owners
         AbsentOwnersElsewhere(self.rpc, services.absent_owners, owners)
         self._queues = RemoteQueues(
@@ -342,6 +347,7 @@ class ClusterNode(LogListener):
                 self._has_declarations()
             if self._is_new and self._first_start.is_wanted:
                 await self._first_start.run()
+        await given_in_task(self._seen.caught_up())
         next_start.forget(self._data_dir)
         self._clean_up.start()
 

@@ -14,6 +14,7 @@ from leveret.broker.amqp.errors import internal_error
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.queues.contract.queue_client import QueueLength
+from leveret.broker.queues.contract.retry_delay import delay_text
 from leveret.broker.queues.contract.status import (
     SINGLE_ACTIVE,
     UP,
@@ -231,8 +232,10 @@ def _delayed_retry(now: MachineFigures) -> str:
     """As RabbitMQ shows it (`rabbit_quorum_queue:fmt_delayed_retry`)."""
     if now.delayed_retry is DelayedRetry.DISABLED:
         return "disabled"
-    least, most = now.delayed_retry_min_ms, now.delayed_retry_max_ms
-    return f"{now.delayed_retry.name.lower()} (min: {least}ms, max: {most}ms)"
+    return delay_text(
+        now.delayed_retry.name.lower(), now.delayed_retry_min_ms, now.delayed_retry_max_ms,
+        now.delayed_retry_multiplier,
+    )  # fmt: skip
 
 
 def _consumer(one: ConsumerCounts, node: str) -> ConsumerFigures:

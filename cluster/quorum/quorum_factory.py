@@ -10,6 +10,7 @@ from leveret.broker.queues.contract.queue_client import Consumer, QueueClient
 from leveret.broker.queues.contract.queue_factory import PeekedMessage
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
+from leveret.broker.queues.contract.waiting_retries import WaitingRetries
 from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
@@ -32,6 +33,9 @@ class QuorumGroups(GroupsOfKind[QuorumQueueClient], Protocol):
         self, queue: QuorumQueueClient, place: int, answer: Answer[PeekedMessage | None]
     ) -> None:
         """Answer with the message at a place; None if there is none, or no leader here."""
+
+    def retries_here(self, queue: QuorumQueueClient) -> WaitingRetries | None:
+        """The delayed messages of a queue that this node leads."""
 
 
 class QuorumFactory(GroupFactory[QuorumQueueClient]):
@@ -68,3 +72,7 @@ class QuorumFactory(GroupFactory[QuorumQueueClient]):
     def peek(self, queue: QueueClient, place: int, answer: Answer[PeekedMessage | None]) -> None:
         """Peek if the leader is here: from its machine, and the entry that has the message."""
         self._groups.peek(self._of(queue), place, answer)
+
+    def retries_here(self, queue: QueueClient) -> WaitingRetries | None:
+        """Those of the leader, if it is here."""
+        return self._groups.retries_here(self._of(queue))

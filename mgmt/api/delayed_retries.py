@@ -1,12 +1,22 @@
-"""Messages of a classic queue that wait for their retry: listed, delivered now, or discarded."""
+"""Messages that wait for their retry: listed, delivered now, or discarded."""
 
 from typing import Any, Final
 
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import text
-from leveret.broker.queues.contract.waiting_retries import LISTED_MAX, ChosenRetries, WaitingRetry
+from leveret.broker.queues.contract.queue_kind import QUORUM
+from leveret.broker.queues.contract.waiting_retries import (
+    LISTED_MAX,
+    ChosenRetries,
+    WaitingRetries,
+    WaitingRetry,
+)
 from leveret.broker.runtime.names import QUEUE, resource
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.pending_in_task import given_in_task
 from leveret.mgmt.api.call import Call
-from leveret.mgmt.api.errors import bad_request
+from leveret.mgmt.api.directly import require
+from leveret.mgmt.api.errors import bad_request, from_fault
 from leveret.mgmt.api.routes import Answerer, route
 from leveret.mgmt.api.selection import header_of_message, inspected
 from leveret.mgmt.views.to_json import properties_to_json
@@ -22,13 +32,14 @@ _CHOOSE: Final = (
 @route("GET", "/queues/{vhost}/{queue}/retries", answered_by=Answerer.HOME_OF_QUEUE)
 async def list_retries(call: Call) -> Any:
     """The first messages that wait, in the order of their times."""
-    _, inspection = await inspected(call)
+    _, _, retries = await _retries(call)
     count = call.number("count", 100)
     if not 0 <= count <= LISTED_MAX:
         raise bad_request(f"count must be a number from 0 to {LISTED_MAX}, and is {count}")
-    queue = inspection.queue
-    found = [] if queue.retries is None else queue.retries.listed(count)
-    return {"messages": queue.waiting_count, "items": [_view(one) for one in found]}
+    answer: Answer[list[WaitingRetry]] = Answer()
+    retries.first(count, answer)
+    found = await _answered(answer)
+    return {"messages": retries.count, "items": [_view(one) for one in found]}
 
 
 @route("POST", "/queues/{vhost}/{queue}/retries/deliver", answered_by=Answerer.HOME_OF_QUEUE)
@@ -44,13 +55,38 @@ async def discard(call: Call) -> Any:
 
 
 async def _end_waiting(call: Call, doing: str, action: str, *, is_discarded: bool) -> Any:
-    vhost, inspection = await inspected(call)
+    vhost, name, retries = await _retries(call)
     body = await call.body()
-    chosen, queue = _chosen(body), inspection.queue
-    what = f"{doing} delayed retries of {resource(QUEUE, queue.name, vhost)}"
-    await call.note(action, QUEUE, queue.name, what, vhost, {"all": chosen.are_all})
-    retries = queue.retries
-    return {"done": 0 if retries is None else retries.end_waiting(chosen, is_discarded)}
+    chosen = _chosen(body)
+    what = f"{doing} delayed retries of {resource(QUEUE, name, vhost)}"
+    await call.note(action, QUEUE, name, what, vhost, {"all": chosen.are_all})
+    answer: Answer[int] = Answer()
+    retries.end(chosen, is_discarded, answer)
+    return {"done": await _answered(answer)}
+
+
+async def _answered(answer: Answer[Any]) -> Any:
+    """The result of an answer. Raises the reply of a fault."""
+    try:
+        return await given_in_task(answer)
+    except (ChannelFault, ConnectionFault) as fault:
+        raise from_fault(fault) from None
+
+
+async def _retries(call: Call) -> tuple[str, str, WaitingRetries]:
+    """The vhost and the name of the queue in the path, and its messages that wait. Raises as
+    `inspected`.
+    """
+    vhost = call.vhost()
+    queue = call.facade.declared_queue(vhost, call.path("queue"))
+    if queue is None or queue.kind != QUORUM:
+        vhost, inspection = await inspected(call)
+        return vhost, inspection.queue.name, inspection.retries
+    await require(call, vhost, (QUEUE, queue.name, "read"))
+    retries = call.facade.retries_here(vhost, queue.name)
+    if retries is None:
+        raise bad_request("no node leads the queue now: try again")
+    return vhost, queue.name, retries
 
 
 def _chosen(body: dict[str, Any]) -> ChosenRetries:

@@ -39,7 +39,8 @@ QUEUE_COLUMNS = (
     "messages_expired_on_time",
 )  # fmt: skip
 EXCHANGE_COLUMNS = (
-    "name", "type", "durable", "auto_delete", "internal", "arguments", "policy"
+    "name", "type", "durable", "auto_delete", "internal", "arguments", "policy",
+    "messages_duplicate", "cache_info",
 )  # fmt: skip
 BINDING_COLUMNS = (
     "source_name", "source_kind", "destination_name", "destination_kind", "routing_key",

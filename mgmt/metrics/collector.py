@@ -154,6 +154,9 @@ class Collector:
                 if exchange.messages_delayed is not None:
                     waiting = (exchange.messages_delayed, (exchange.next_delayed_ms or 0) / 1000)
                     page.add_row(names.EXCHANGE_DELAYED, waiting, render_labels(place))
+                if exchange.deduplication is not None:
+                    seen = (exchange.duplicates, exchange.deduplication.entries)
+                    page.add_row(names.EXCHANGE_DEDUPLICATION, seen, render_labels(place))
             if exchange.name and not exchange.internal:
                 # As in RabbitMQ, internal exchanges and the default exchange are left out.
                 labels = render_labels((*place, ("type", exchange.type)))

@@ -356,6 +356,14 @@ EXCHANGE_DELAYED = _gauges(
         "When the first of the waiting messages is due, in seconds since 1970; 0 if none waits"
     ),
 )
+EXCHANGE_DEDUPLICATION = (
+    *_counters(exchange_duplicates_total="Messages that the exchange refused as duplicates"),
+    *_gauges(
+        exchange_deduplication_identifiers=(
+            "Identifiers that the exchange knows to recognise duplicates"
+        )
+    ),
+)
 QUEUE_DELIVERY = _counters(
     queue_get_ack_total=(
         "Total number of messages fetched from a queue with basic.get in manual acknowledgement "

@@ -21,6 +21,7 @@ from leveret.broker.queues.contract.status import (
     QueueStatus,
     RaftFigures,
 )
+from leveret.broker.queues.contract.waiting_retries import WaitingRetries
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.vhost.binding import Binding, Exchange
@@ -202,6 +203,11 @@ class DeclaredFacade:
         else:
             found[1].peek(found[0], place, answer)
         return answer
+
+    def retries_here(self, vhost: str, name: str) -> WaitingRetries | None:
+        """The messages of a replicated queue that wait; see `QueueFactory.retries_here`."""
+        found = self._with_factory(vhost, name)
+        return None if found is None else found[1].retries_here(found[0])
 
     def reclaim(self, vhost: str, name: str) -> Answer[None]:
         """Free what a snapshot of a queue makes superfluous on this node."""
@@ -415,6 +421,8 @@ def _exchange_facts(vhost: str, it: Exchange) -> ExchangeFacts:
         bindings=len(it.bindings),
         messages_delayed=None if it.delayed is None else it.delayed.count,
         next_delayed_ms=None if it.delayed is None else it.delayed.next_due_ms,
+        deduplication=None if it.seen is None else it.seen.status(),
+        duplicates=0 if it.seen is None else it.seen.duplicates,
         published=it.published_count,
         routed=it.routed_count,
     )

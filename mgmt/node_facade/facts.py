@@ -11,7 +11,12 @@ import msgspec
 
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.queues.contract.placement import QueueMembers
-from leveret.broker.queues.contract.status import AgeFigures, ConsumerFigures, QueueStatus
+from leveret.broker.queues.contract.status import (
+    AgeFigures,
+    ConsumerFigures,
+    DeduplicationStatus,
+    QueueStatus,
+)
 
 Place = tuple[str, str]
 """A queue or an exchange: its vhost, and its name."""
@@ -130,7 +135,8 @@ class ExchangeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """An exchange. published: messages. routed: the copies of them that queues got.
 
     bindings: the number of bindings from it. messages_delayed: None unless it delays messages.
-    next_delayed_ms: when the first of them is due, as `DelayedMessages.next_due_ms`.
+    next_delayed_ms: when the first of them is due, as `DelayedMessages.next_due_ms`. deduplication:
+    None unless it refuses duplicates. duplicates: those that it refused on this node.
     """
 
     vhost: str
@@ -144,6 +150,8 @@ class ExchangeFacts(msgspec.Struct, frozen=True, kw_only=True):
     bindings: int
     messages_delayed: int | None
     next_delayed_ms: int | None
+    deduplication: DeduplicationStatus | None = None
+    duplicates: int = 0
     published: int
     routed: int
 

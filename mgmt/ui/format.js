@@ -57,4 +57,8 @@ export const json = (value) => JSON.stringify(value, null, 2);
 export const plural = (number, one, many = `${one}s`) =>
   `${count(number)} ${number === 1 ? one : many}`;
 
+// The identifiers by which a queue or an exchange recognises duplicates.
+export const identifiers = (cache) =>
+  `${count(cache.entries)} of ${count(cache.size)} (${bytes(cache.bytes)})`;
+
 export const clip = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);

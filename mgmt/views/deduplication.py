@@ -1,5 +1,7 @@
-"""Deduplication of a queue as JSON. The plugin of RabbitMQ has the same field in the status of the
-backing queue.
+"""Deduplication of queues and exchanges as JSON.
+
+The plugin of RabbitMQ has the same fields with the figures of identifiers: `cache_info` of an
+exchange, and in the status of the backing queue of a queue.
 """
 
 from typing import Any
@@ -11,7 +13,14 @@ def deduplication_fields(status: DeduplicationStatus, duplicates: int) -> dict[s
     """The fields of a queue that refuses duplicates, and how many there were."""
     return {
         "messages_duplicate": duplicates,
-        "message_deduplication_cache_info": {
-            "entries": status.entries, "size": status.size, "bytes": status.memory_bytes,
-        },
-    }  # fmt: skip
+        "message_deduplication_cache_info": _identifiers(status),
+    }
+
+
+def seen_fields(status: DeduplicationStatus, duplicates: int) -> dict[str, Any]:
+    """The fields of an exchange that refuses duplicates, and how many there were."""
+    return {"messages_duplicate": duplicates, "cache_info": _identifiers(status)}
+
+
+def _identifiers(status: DeduplicationStatus) -> dict[str, int]:
+    return {"entries": status.entries, "size": status.size, "bytes": status.memory_bytes}

@@ -14,6 +14,7 @@ from leveret.mgmt.node_facade.facts import BindingFacts, ExchangeFacts
 from leveret.mgmt.statistics.sampler import EXCHANGE, Sampler
 from leveret.mgmt.statistics.series import SampleWindow
 from leveret.mgmt.views.channels import message_stats
+from leveret.mgmt.views.deduplication import seen_fields
 
 NO_PROPERTIES_KEY = "~"
 PORTABLY_HASHED_BYTES_MAX = 8192
@@ -41,6 +42,8 @@ def exchange_view(
         view["messages_delayed"] = exchange.messages_delayed
     if exchange.next_delayed_ms is not None:
         view["next_delayed_at"] = exchange.next_delayed_ms
+    if exchange.deduplication is not None:
+        view |= seen_fields(exchange.deduplication, exchange.duplicates)
     if exchange.policy is not None:
         view["policy"] = exchange.policy
     row = (exchange.published, exchange.routed)

@@ -12,8 +12,8 @@ from leveret.mgmt.running_node import RunningNode
 
 BUILT_IN = (
     "rabbitmq_consistent_hash_exchange", "rabbitmq_delayed_message_exchange",
-    "rabbitmq_federation", "rabbitmq_random_exchange", "rabbitmq_recent_history_exchange",
-    "rabbitmq_sharding", "rabbitmq_shovel", "rabbitmq_tracing",
+    "rabbitmq_federation", "rabbitmq_message_deduplication", "rabbitmq_random_exchange",
+    "rabbitmq_recent_history_exchange", "rabbitmq_sharding", "rabbitmq_shovel", "rabbitmq_tracing",
 )  # fmt: skip
 MANAGEMENT = (
     "rabbitmq_federation_management", "rabbitmq_management", "rabbitmq_management_agent",

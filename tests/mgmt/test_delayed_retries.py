@@ -6,6 +6,7 @@ import pika
 import pytest
 
 from tests.mgmt.ctl_command import Ctl
+from tests.mgmt.served_node import ServedNode
 
 A_DAY_MS = 86_400_000
 ARGUMENTS = {
@@ -13,14 +14,23 @@ ARGUMENTS = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def channel(node, vhost):
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    """A node whose quorum queues delay retries."""
+    served = ServedNode(tmp_path_factory.mktemp("node"), "compat = 4.x\n")
+    yield served
+    served.stop()
+
+
+@pytest.fixture(params=["classic", "quorum"])
+def channel(request, node, vhost):
     node.put(f"permissions/{vhost}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
     connection = pika.BlockingConnection(
         pika.ConnectionParameters("127.0.0.1", node.port, virtual_host=vhost)
     )
     channel = connection.channel()
-    channel.queue_declare("q", durable=True, arguments=ARGUMENTS)
+    arguments = ARGUMENTS | {"x-queue-type": request.param}
+    channel.queue_declare("q", durable=True, arguments=arguments)
     for name in ("one", "two", "three"):
         properties = pika.BasicProperties(message_id=name, delivery_mode=2)
         channel.basic_publish("", "q", name.encode(), properties)

@@ -1,4 +1,4 @@
-"""Queues refuse messages whose identifier they know, with the arguments of RabbitMQ's plugin."""
+"""Queues and exchanges refuse messages whose identifier they know, as RabbitMQ's plugin does."""
 
 import pika
 import pytest
@@ -151,4 +151,108 @@ def test_publishers_that_repeat_after_a_restart_need_nothing_else(tmp_path, kind
     for number in range(301):
         publish(channel, number, b"again")
     assert left(channel) == 301
+    second.stop()
+
+
+# Exchanges
+
+
+def declare_exchange(channel, **arguments):
+    """An exchange that leads to the queue q, which takes duplicates."""
+    channel.queue_delete("q")
+    channel.exchange_delete("x")
+    named = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
+    channel.exchange_declare("x", "x-message-deduplication", durable=True, arguments=named)
+    channel.queue_declare("q", durable=True)
+    channel.queue_bind("q", "x")
+
+
+def send(channel, identifier, body=b"", mandatory=False, **headers):
+    """Publish to the exchange, with a confirm."""
+    if identifier is not None:
+        headers["x-deduplication-header"] = identifier
+    wanted = pika.BasicProperties(headers=headers, delivery_mode=2)
+    channel.basic_publish("x", "any key", body, wanted, mandatory)
+
+
+def test_a_message_passes_an_exchange_once_and_is_confirmed_again(channel):
+    declare_exchange(channel, cache_size=10)
+    for identifier, body in (("a", b"1"), ("a", b"2"), ("b", b"3"), (None, b"4"), (None, b"5")):
+        send(channel, identifier, body)
+    assert bodies(channel, 5) == [b"1", b"3", b"4", b"5", None]
+    send(channel, "a")
+    assert left(channel) == 0, "it is known although its message has left"
+
+
+def test_a_mandatory_duplicate_is_returned_as_with_the_plugin(channel):
+    declare_exchange(channel, cache_size=10)
+    send(channel, "a", mandatory=True)
+    with pytest.raises(pika.exceptions.UnroutableError) as returned:
+        send(channel, "a", mandatory=True)
+    assert returned.value.messages[0].method.reply_code == 312
+
+
+def test_duplicates_go_to_the_alternate_exchange_as_with_the_plugin(channel):
+    declare_exchange(channel, cache_size=10)
+    channel.exchange_delete("x")
+    channel.queue_delete("duplicates")
+    channel.queue_declare("duplicates")
+    channel.exchange_declare(
+        "x", "x-message-deduplication",
+        arguments={"x-cache-size": 10, "alternate-exchange": "amq.fanout"},
+    )  # fmt: skip
+    channel.queue_bind("q", "x")
+    channel.queue_bind("duplicates", "amq.fanout")
+    send(channel, "a", b"1")
+    send(channel, "a", b"2")
+    assert bodies(channel, 2) == [b"1", None]
+    assert channel.basic_get("duplicates", auto_ack=True)[2] == b"2"
+
+
+def test_a_message_that_passes_two_exchanges_is_confirmed_once(channel):
+    declare_exchange(channel, cache_size=10, cache_persistence="disk")
+    channel.exchange_delete("y")
+    channel.exchange_declare(
+        "y", "x-message-deduplication", durable=True,
+        arguments={"x-cache-size": 10, "x-cache-persistence": "disk"},
+    )  # fmt: skip
+    channel.exchange_bind("y", "x")
+    channel.queue_unbind("q", "x")
+    channel.queue_bind("q", "y")
+    send(channel, "a", b"1")
+    send(channel, "a", b"2")
+    assert bodies(channel, 2) == [b"1", None]
+
+
+@pytest.mark.parametrize(
+    ("headers", "problem"),
+    [
+        ({"x-deduplication-header": {"a": 1}}, "a table cannot"),
+        ({"x-deduplication-header": "x" * 100_000}, "has 100000 bytes"),
+        ({"x-deduplication-header": "a", "x-cache-ttl": -1}, "must be a number of milliseconds"),
+        ({"x-deduplication-header": "a", "x-cache-ttl": "soon"}, "must be a number of"),
+    ],
+    ids=["table", "100 KB", "negative time", "text as time"],
+)
+def test_wrong_headers_close_the_channel(channel, headers, problem):
+    declare_exchange(channel, cache_size=10)
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as closed:
+        send(channel, None, **headers)
+    assert closed.value.reply_code == 406
+    assert problem in closed.value.reply_text
+
+
+def test_an_exchange_on_disk_knows_its_identifiers_after_a_restart(tmp_path):
+    first = started(tmp_path)
+    channel = opened(first)
+    declare_exchange(channel, cache_size=1000, cache_persistence="disk")
+    for number in range(300):
+        send(channel, number)
+    first.stop()
+    second = started(tmp_path)
+    channel = opened(second)
+    for number in range(301):
+        send(channel, number)
+    assert left(channel) == 301
+    channel.exchange_delete("x")
     second.stop()

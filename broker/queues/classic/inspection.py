@@ -13,6 +13,12 @@ import asyncio
 from collections.abc import Sequence
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
+from leveret.broker.queues.contract.waiting_retries import (
+    ChosenRetries,
+    WaitingRetries,
+    WaitingRetry,
+)
+from leveret.broker.runtime.pending import Answer
 from leveret.storage.contract.backing_queue import BeingRead, Cursor
 from leveret.storage.messages.message import Entry
 
@@ -60,6 +66,11 @@ class Inspection:
         queue.note_taken(taken)
         return taken
 
+    @property
+    def retries(self) -> WaitingRetries:
+        """The messages that wait for their retry."""
+        return RetriesOfQueue(self.queue)
+
     def put_back(self, entries: Sequence[Entry]) -> None:
         """Return taken messages to their positions, ready, without the redelivered flag."""
         queue = self.queue
@@ -67,6 +78,28 @@ class Inspection:
             queue.backing.requeue(entries, redelivered=False)
             queue.note_requeued(entries)
             queue.wake()
+
+
+class RetriesOfQueue:
+    """The `WaitingRetries` of a classic queue, which answers at once."""
+
+    def __init__(self, queue: ClassicQueue) -> None:
+        self._queue = queue
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._queue.waiting_count
+
+    def first(self, count_max: int, answer: Answer[list[WaitingRetry]]) -> None:
+        """Answer with the first ones."""
+        retries = self._queue.retries
+        answer.give([] if retries is None else retries.listed(count_max))
+
+    def end(self, chosen: ChosenRetries, is_discarded: bool, answer: Answer[int]) -> None:
+        """Have messages delivered now, or drop them."""
+        retries = self._queue.retries
+        answer.give(0 if retries is None else retries.end_waiting(chosen, is_discarded))
 
 
 async def read_on(cursor: Cursor, bytes_max: int) -> list[Entry]:

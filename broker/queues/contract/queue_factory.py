@@ -23,6 +23,7 @@ from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.contract.status import RaftFigures
+from leveret.broker.queues.contract.waiting_retries import WaitingRetries
 from leveret.broker.runtime.pending import Answer
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.messages.message import Message
@@ -175,6 +176,12 @@ class QueueFactory:
         None if there is none, or if this node does not lead the queue.
         """
         answer.give(None)
+
+    def retries_here(self, queue: QueueClient) -> WaitingRetries | None:
+        """The messages of a replicated queue that wait for their retry; None if this node does not
+        lead it, or if the kind has none.
+        """
+        return None
 
     def reclaim(self, queue: QueueClient, answer: Answer[None]) -> None:
         """Free the space that a snapshot of the queue makes superfluous on this node."""

@@ -35,8 +35,8 @@ QUORUM_ARGUMENTS = (
     "x-max-length", "x-max-length-bytes", "x-max-in-memory-length", "x-max-in-memory-bytes",
     "x-overflow", "x-single-active-consumer", "x-queue-type", "x-quorum-initial-group-size",
     "x-delivery-limit", "x-message-ttl", "x-queue-leader-locator", "x-consumer-timeout",
-    "x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-expire-on-time",
-    *DEDUPLICATION_ARGUMENTS,
+    "x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max",
+    "x-delayed-retry-multiplier", "x-expire-on-time", *DEDUPLICATION_ARGUMENTS,
 )  # fmt: skip
 STREAM_ARGUMENTS = (
     "x-max-length-bytes", "x-queue-type", "x-max-age", "x-stream-max-segment-size-bytes",

@@ -5,12 +5,22 @@ number of milliseconds since 1970 at which the message is delivered again.
 """
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from leveret.broker.amqp.content_header import ContentHeader
+from leveret.broker.runtime.pending import Answer
 from leveret.storage.messages.message import Message
 
 LISTED_MAX = 1000
 """The most messages that one request lists."""
+
+
+def message_id(message: Message) -> str | None:
+    """The message id of a message; None if it has none."""
+    header = message.header
+    assert isinstance(header, ContentHeader), "messages have content headers"
+    found = header.properties.get("message_id")
+    return found if isinstance(found, str) else None
 
 
 class WaitingRetry(NamedTuple):
@@ -35,3 +45,20 @@ class ChosenRetries(NamedTuple):
     def are_all(self) -> bool:
         """Whether the request is for every message that waits."""
         return self.positions is None and self.message_id is None
+
+
+class WaitingRetries(Protocol):
+    """The messages of one queue that wait."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+
+    def first(self, count_max: int, answer: Answer[list[WaitingRetry]]) -> None:
+        """Answer with the first ones by their times. Refused if they cannot be read."""
+
+    def end(self, chosen: ChosenRetries, is_discarded: bool, answer: Answer[int]) -> None:
+        """Have messages delivered now, or drop them; answer with their number.
+
+        Refused with 406 if a node of an earlier release cannot do this.
+        """

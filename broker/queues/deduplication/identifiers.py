@@ -24,10 +24,14 @@ from typing import Final, NamedTuple
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import DEEP, INTEGER_LETTERS, Field
+from leveret.broker.queues.contract.deduplication_arguments import (
+    CACHE_TTL,
+    CACHE_TTL_MAX_MS,
+    whole_number,
+)
 from leveret.broker.queues.contract.status import DeduplicationStatus
 
 HEADER: Final = "x-deduplication-header"
-TTL_HEADER: Final = "x-cache-ttl"
 IDENTIFIER_BYTES_MAX: Final = 4096
 SIZE_DEFAULT: Final = 200_000
 """How many identifiers a queue knows unless `x-cache-size` says otherwise."""
@@ -50,10 +54,15 @@ def key_of(header: ContentHeader) -> bytes:
 
 
 def check_identifier(header: ContentHeader) -> None:
-    """Raise 406 if a message has an identifier of a type or length that is refused."""
+    """Raise 406 if a message has an identifier, or a time for it, that is refused."""
     field = header.headers.get(HEADER)
     if field is None:
         return
+    if CACHE_TTL in header.headers and ttl_ms_of(header) is None:
+        raise precondition_failed(
+            f"invalid header '{CACHE_TTL}': it must be a number of milliseconds from 0 to "
+            f"{CACHE_TTL_MAX_MS}"
+        )
     if field[0] in _NO_VALUES:
         raise precondition_failed(
             f"invalid header '{HEADER}': {_NO_VALUES[field[0]]} cannot be compared; it must be a "
@@ -68,10 +77,8 @@ def check_identifier(header: ContentHeader) -> None:
 
 def ttl_ms_of(header: ContentHeader) -> int | None:
     """How long a message asks an exchange to know its identifier; None if it does not ask."""
-    field = header.headers.get(TTL_HEADER)
-    if field is None or field[0] not in INTEGER_LETTERS or field[1] < 0:
-        return None
-    return int(field[1])
+    number = whole_number(header.headers.get(CACHE_TTL))
+    return None if number is None or not 0 <= number <= CACHE_TTL_MAX_MS else number
 
 
 def _bytes_of(field: Field) -> bytes:
@@ -135,18 +142,18 @@ class KnownIdentifiers:
 
     def add_present(self, key: bytes, now_ms: int, position: int = 0) -> None:
         """A message with a key that is not known is in the queue now."""
-        self._add(key, Known(now_ms + self.ttl_ms, True, position), now_ms)
+        if self.ttl_ms:
+            self._sweep(now_ms)
+        self._add(key, Known(now_ms + self.ttl_ms, True, position))
         if position:
             self._keys[position] = key
 
-    def add_seen(self, key: bytes, now_ms: int, ttl_ms: int | None = None) -> None:
-        """A message with a key that is not known has passed. ttl_ms: None for the usual time."""
-        ttl_ms = ttl_ms or self.ttl_ms
-        self._add(key, Known(now_ms + ttl_ms if ttl_ms else FOREVER, False), now_ms)
+    def add_until(self, key: bytes, until_ms: int, now_ms: int) -> None:
+        """A message with a key that is not known has passed; it is known until a time."""
+        self._sweep(now_ms)
+        self._add(key, Known(until_ms, False))
 
-    def _add(self, key: bytes, known: Known, now_ms: int) -> None:
-        if self.ttl_ms:
-            self._sweep(now_ms)
+    def _add(self, key: bytes, known: Known) -> None:
         while len(self._entries) >= self.size:
             self._forget_first()
         self._entries[key] = known

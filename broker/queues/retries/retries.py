@@ -48,12 +48,16 @@ from leveret.broker.queues.contract.retry_headers import (
     with_retry,
 )
 from leveret.broker.queues.contract.status import RetryStatus
-from leveret.broker.queues.contract.waiting_retries import ChosenRetries, WaitingRetry
+from leveret.broker.queues.contract.waiting_retries import (
+    ChosenRetries,
+    WaitingRetry,
+    message_id,
+)
 from leveret.broker.queues.dead_letters.dead_lettering import DeadLettering, DyingQueue
 from leveret.broker.queues.dead_letters.header import DELIVERY_LIMIT, EXPIRED
 from leveret.broker.queues.retries.waiting_entries import WaitingEntries, WaitingEntry
 from leveret.broker.runtime.clock import Timer
-from leveret.storage.messages.message import Entry, Message
+from leveret.storage.messages.message import Entry
 from leveret.storage.messages.message_run import run_of
 
 COUNT_WORK, REPLACE_WORK, LEAVE_WORK = 60, 150, 30
@@ -347,11 +351,3 @@ class Retries:
         self._returned.clear()
         self.waiting = WaitingEntries()
         self.is_behind = False
-
-
-def message_id(message: Message) -> str | None:
-    """The message id of a message; None if it has none."""
-    header = message.header
-    assert isinstance(header, ContentHeader), "messages have content headers"
-    found = header.properties.get("message_id")
-    return found if isinstance(found, str) else None

@@ -12,6 +12,7 @@ from leveret.broker.declarations.requester import AMQP, Requester
 from leveret.broker.declarations.values import DeleteExchange, PutExchange
 from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.delayed import DelayedMessage
+from leveret.broker.exchanges.message_deduplication import MessageDeduplication, is_on_disk
 from leveret.broker.registry.declared_objects import NO_STEPS, VHOST, Place
 from leveret.broker.registry.objects.bindings import detaching
 from leveret.broker.registry.objects_of_vhosts import ObjectsOfVhosts
@@ -23,7 +24,7 @@ from leveret.storage.metadata.metadata import Metadata
 from leveret.storage.metadata.metadata_rows import ExchangeRow
 
 STORED_EXCHANGE = "stored-exchange"
-"""The component of the rows with storage ids of exchanges that delay messages."""
+"""The component of the rows with storage ids of exchanges that store messages."""
 DELETE_EXCHANGE_WORK = 50
 """The work of deleting an exchange without bindings, in the units of broker/runtime/turns.py."""
 
@@ -99,7 +100,11 @@ class DeclaredExchanges(ObjectsOfVhosts[PutExchange, DeleteExchange]):
         return exchange is not None and exchange.durable
 
     def stores_messages(self, it: PutExchange | DeleteExchange) -> bool:
-        return isinstance(it, PutExchange) and it.durable and it.type == DelayedMessage.name
+        if not isinstance(it, PutExchange) or not it.durable:
+            return False
+        if it.type == MessageDeduplication.name:
+            return is_on_disk(decode_table(it.arguments)[0])
+        return it.type == DelayedMessage.name
 
     def _found(self, it: PutExchange | DeleteExchange) -> Exchange | None:
         return self._tables.vhosts[it.vhost].exchanges.get(it.name)
@@ -131,6 +136,7 @@ class DeclaredExchanges(ObjectsOfVhosts[PutExchange, DeleteExchange]):
             vhost.routes_changed()
             if exchange.delayed is not None:
                 exchange.delayed.delete()
+            vhost.forget_seen(exchange)
             _exchange_deleted(vhost, exchange, it.acting_user)
         self._tables.dependents.resource_changed(EXCHANGE, it.vhost, it.name)
 
@@ -152,6 +158,7 @@ def deleting_with_vhost(vhost: VirtualHost, exchange: Exchange, acting_user: str
     """The steps of removing an exchange of a vhost that is deleted."""
     if exchange.delayed is not None:
         exchange.delayed.delete()
+    vhost.forget_seen(exchange)
     yield from detaching(vhost, deque(exchange.incoming.values()), NODE_ITSELF)
     _exchange_deleted(vhost, exchange, acting_user)
     yield DELETE_EXCHANGE_WORK

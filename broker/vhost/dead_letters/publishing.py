@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.properties import expiration_ms
-from leveret.broker.exchanges.router import WORK_AT_ONCE
+from leveret.broker.exchanges.router import WORK_AT_ONCE, Route
 from leveret.broker.queues.contract.publication import Publication, publication_of
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.dead_letters.header import DeathNotes, letter_work
@@ -209,10 +209,10 @@ class DeadLetterer(Actor):
         letter: Message,
         run: LetterRun,
         queues: list[QueueClient],
-        is_delayed: bool,
+        found: Route,
     ) -> None:
         self._trace(dead, message, letter, run, queues)
-        if not queues and not is_delayed:
+        if not queues and not found.delaying and not found.refusing:
             self._vhost.unroutable.note([letter], "", False)
 
     def _trace(

@@ -276,7 +276,7 @@ class AtLeastOnceWorker(Actor):
         letter.lacks_targets = found.lacks_queues
         if found.lacks_queues:
             self._warn("nodes of queues that they reach are down")
-        elif not (targets or letter.settled or letter.waiting):
+        elif not (targets or letter.settled or letter.waiting or found.refusing):
             letter.lacks_targets = True
             self._warn(f"they reach no queue from {resource(EXCHANGE, exchange.name, vhost.name)}")
         if not letter.settled and not letter.waiting:

@@ -39,6 +39,8 @@ DEDUPLICATION_FEATURE = "quorum_deduplication"
 """The feature of nodes that take `EnqueueOnce`."""
 ON_TIME_FEATURE = "quorum_expiry_on_time"
 """The feature of nodes that take `Expire`."""
+QUORUM_RETRIES_FEATURE = "quorum_delayed_retries"
+"""The feature of nodes that take `EndDelays`, and multiply the delays of retries."""
 RUN_FIELDS = 4
 _TIME = Struct("<Bq")
 _COMMAND = Struct("<I")
@@ -94,6 +96,7 @@ class Options(msgspec.Struct, frozen=True, array_like=True, gc=False):
     then no message expires, and messages are taken in the order in which they were published.
     cache_size: how many identifiers of messages are known, to refuse duplicates; 0: none.
     cache_ttl_ms: how long, if that is longer than the message is in the queue.
+    delayed_retry_multiplier: in thousandths; 0 for none (contract/retry_delay.py).
     """
 
     max_length: Limit = NO_LIMIT
@@ -115,6 +118,7 @@ class Options(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_successor: bool = False
     cache_size: Number = 0
     cache_ttl_ms: Number = 0
+    delayed_retry_multiplier: Number = 0
 
 
 DEFAULT_OPTIONS = Options()
@@ -280,6 +284,16 @@ class TakeOver(Command, frozen=True, tag=26):
     place: TakenPlace
 
 
+class EndDelays(Command, frozen=True, tag=27):
+    """Make delayed messages ready now, or drop them, as an operator wants.
+
+    positions: intervals; empty for all.
+    """
+
+    positions: list[FromOne]
+    is_discarded: bool
+
+
 class EnqueuedRun(msgspec.Struct, frozen=True, gc=False):
     """Consecutive messages of an `Enqueue` that are alike.
 
@@ -411,6 +425,9 @@ def _check(command: Command, messages_bytes: int) -> None:
     if isinstance(command, Settle | Return | Discard | Modify | LettersDone):
         if not _are_intervals(command.positions):
             raise CommandError(f"a {type(command).__name__} has positions that are no intervals")
+    elif isinstance(command, EndDelays):
+        if command.positions and not _are_intervals(command.positions):
+            raise CommandError("an EndDelays has positions that are no intervals")
     elif isinstance(command, Join) and command.number != 1:
         raise CommandError(f"a sender of a quorum queue joins with its command {command.number}")
 
@@ -445,6 +462,7 @@ _DECODER: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(
     | Modify
     | EnqueueOnce
     | Configure
+    | EndDelays
     | Tick
     | Expire
     | NodeDown

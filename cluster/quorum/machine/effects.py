@@ -178,6 +178,15 @@ class Expired(Effect):
     __slots__ = ()
 
 
+class DelaysEnded(Effect):
+    """An `EndDelays` was applied to this many messages."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+
 class Effects:
     """Collects the effects of entries for the leader."""
 

@@ -73,6 +73,7 @@ class MachineFigures(msgspec.Struct, frozen=True):
     delayed_retry: DelayedRetry = DelayedRetry.DISABLED
     delayed_retry_min_ms: int = 0
     delayed_retry_max_ms: int = 0
+    delayed_retry_multiplier: int = 0
     duplicates: int = 0
     identifiers: DeduplicationStatus | None = None
     expired_on_time: int = 0
@@ -105,6 +106,7 @@ def figures(machine: QuorumMachine) -> MachineFigures:
         _memory_bytes(machine), delayed_retry=messages.options.delayed_retry,
         delayed_retry_min_ms=messages.options.delayed_retry_min_ms,
         delayed_retry_max_ms=messages.options.delayed_retry_max_ms,
+        delayed_retry_multiplier=messages.options.delayed_retry_multiplier,
         duplicates=messages.duplicates, expired_on_time=messages.expired_on_time,
         identifiers=None if messages.identifiers is None else messages.identifiers.status(),
     )  # fmt: skip

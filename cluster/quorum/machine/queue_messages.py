@@ -15,6 +15,7 @@ it takes one message more than its limit, and then none until a fifth of the lim
 
 from typing import Final
 
+from leveret.broker.queues.contract.retry_delay import delay_ms
 from leveret.broker.queues.deduplication.identifiers import KnownIdentifiers
 from leveret.cluster.quorum.machine.commands import (
     NO_LIMIT,
@@ -29,6 +30,7 @@ from leveret.cluster.quorum.machine.consumers import Consumers, ConsumerState
 from leveret.cluster.quorum.machine.dead_letters import RetainedLetters
 from leveret.cluster.quorum.machine.delayed_messages import DelayedRuns
 from leveret.cluster.quorum.machine.effects import (
+    DelaysEnded,
     Deliver,
     Dropped,
     Effects,
@@ -282,10 +284,23 @@ class QueueMessages:
         self.now_ms = max(self.now_ms, now_ms)
         self._is_for_now = False
         if self.delayed.count:
-            for run in self.delayed.take_ready(self.now_ms):
-                ready = run.part(0, run.count)
-                ready.time_ms = 0
-                self.ready.append_returned(ready)
+            self._make_ready(self.delayed.take_ready(self.now_ms))
+
+    def _make_ready(self, delayed: list[Run]) -> None:
+        for run in delayed:
+            ready = run.part(0, run.count)
+            ready.time_ms = 0
+            self.ready.append_returned(ready)
+
+    def end_delays(self, positions: list[int], is_discarded: bool, effects: Effects | None) -> None:
+        """Make delayed messages ready now, or drop them. positions: as in `EndDelays`."""
+        runs = self.delayed.take(positions)
+        if effects is not None:
+            effects.add(DelaysEnded(sum([run.count for run in runs])))
+        if is_discarded:
+            self._have_left(runs)
+        else:
+            self._make_ready(runs)
 
     def deliver(self, effects: Effects | None) -> None:
         """Give ready messages to consumers that may take them, and enforce the limits."""
@@ -435,8 +450,10 @@ class QueueMessages:
                 back.time_ms = ready_ms
                 self.delayed.add(back)
             elif self._is_delayed(is_failed):
-                delay_ms = options.delayed_retry_min_ms * max(1, back.delivery_count)
-                back.time_ms = self.now_ms + min(delay_ms, options.delayed_retry_max_ms)
+                back.time_ms = self.now_ms + delay_ms(
+                    back.delivery_count, options.delayed_retry_min_ms,
+                    options.delayed_retry_max_ms, options.delayed_retry_multiplier,
+                )  # fmt: skip
                 self.delayed.add(back)
             elif options.returns_to_end and not is_failed:
                 self.ready.append(back)

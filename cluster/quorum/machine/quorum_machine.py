@@ -25,6 +25,7 @@ from leveret.cluster.quorum.machine.commands import (
     Command,
     Configure,
     Discard,
+    EndDelays,
     Enqueue,
     EnqueueOnce,
     Expire,
@@ -311,6 +312,8 @@ class QuorumMachine:
             self._end_node(command, effects)
         elif isinstance(command, NodeDisconnected | NodeConnected):
             self._set_away(command.node, isinstance(command, NodeDisconnected), effects)
+        elif isinstance(command, EndDelays):
+            self.messages.end_delays(command.positions, command.is_discarded, effects)
         elif isinstance(command, LettersDone):
             self.messages.letters.done(command.positions)
         elif isinstance(command, TakeOver):

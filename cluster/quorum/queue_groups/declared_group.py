@@ -5,11 +5,14 @@ nodes are down or cannot be reached (node_states.py).
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable
 
+from leveret.broker.amqp.errors import internal_error
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.runtime.names import QUEUE, SUCCESSOR_PREFIX, resource
+from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.shared_features import SharedFeatures
 from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.groups.groups import Groups
@@ -17,8 +20,10 @@ from leveret.cluster.groups.uses import GroupUse
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.cluster.quorum.machine.commands import (
     DEDUPLICATION_FEATURE,
+    QUORUM_RETRIES_FEATURE,
     Command,
     Configure,
+    EndDelays,
     Options,
     encode_command,
     entry_of,
@@ -57,6 +62,7 @@ class DeclaredGroup(ReplicatedQueue):
         self._consumer_timeout_ms = consumer_timeout_ms
         self._features = features
         self._service: QueueGroup | None = None
+        self._ending_delays: deque[Answer[int]] = deque()
         self._demand: Demand | None = None
 
     def new_service(self) -> QueueGroup:
@@ -75,10 +81,17 @@ class DeclaredGroup(ReplicatedQueue):
 
     def _machine_options(self) -> Options:
         is_successor = self.queue.name.startswith(SUCCESSOR_PREFIX)
+        options = self._wanted
+        if options.delayed_retry_multiplier is not None and not self.takes_retries():
+            options = options._replace(delayed_retry_multiplier=None)
         return machine_options(
-            self._wanted, self._rules, self._consumer_timeout_ms, is_successor=is_successor,
+            options, self._rules, self._consumer_timeout_ms, is_successor=is_successor,
             takes_identifiers=self._features.all_have(DEDUPLICATION_FEATURE),
         )  # fmt: skip
+
+    def takes_retries(self) -> bool:
+        """Whether all nodes multiply the delays of retries, and end them by request."""
+        return self._features.all_have(QUORUM_RETRIES_FEATURE)
 
     # Calls of the client to the member
 
@@ -119,7 +132,8 @@ class DeclaredGroup(ReplicatedQueue):
 
     def nodes_changed(self, member: GroupMember) -> None:
         """Nodes have come or gone: propose options that all nodes understand from now on."""
-        if self._wanted.deduplicates:
+        wanted = self._wanted
+        if wanted.deduplicates or wanted.delayed_retry_multiplier is not None:
             self._options = self._machine_options()
             self._propose_options(member)
 
@@ -156,6 +170,12 @@ class DeclaredGroup(ReplicatedQueue):
         """The member does not serve."""
         self.letters.end()
         queue_machine(member).expires_on_time = never
+        while self._ending_delays:
+            self._ending_delays.popleft().refuse(
+                internal_error(
+                    "the leader of the queue has changed: look what waits, and try again"
+                )
+            )
         if self._demand is not None:
             queue_machine(member).watch(None)
             self._demand.end()
@@ -178,6 +198,21 @@ class DeclaredGroup(ReplicatedQueue):
         if self._proposed != self._options:
             self._proposed = self._options
             self.propose(member, [Configure(self._options)])
+
+    def end_delays(self, member: GroupMember, command: EndDelays, answer: Answer[int]) -> bool:
+        """Propose it; answer with the number of messages when it is applied. Returns whether it
+        was proposed.
+        """
+        entry = entry_of(encode_command(command), self._groups.wall_ms())
+        is_proposed = member.propose_entries([entry])
+        if is_proposed:
+            self._ending_delays.append(answer)
+        return is_proposed
+
+    def delays_ended(self, count: int) -> None:
+        """The first of the proposals was applied."""
+        if self._ending_delays:
+            self._ending_delays.popleft().give(count)
 
     def propose(self, member: GroupMember, commands: list[Command]) -> None:
         """Propose commands of the leader."""

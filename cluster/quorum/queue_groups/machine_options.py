@@ -11,6 +11,7 @@ import msgspec
 
 from leveret.broker.queues.contract.arguments import NO_LIMIT as UNREACHED_LIMIT
 from leveret.broker.queues.contract.arguments import REJECT_PUBLISH, QueueOptions
+from leveret.broker.queues.contract.retry_delay import retry_delay
 from leveret.broker.queues.deduplication.identifiers import SIZE_DEFAULT
 from leveret.cluster.quorum.machine.commands import (
     NO_LIMIT,
@@ -89,18 +90,18 @@ def _with_rules_of_4_3(
     machine: Options, options: QueueOptions, consumer_timeout_ms: int | None
 ) -> Options:
     own_timeout_ms = options.consumer_timeout_ms
-    retry, least = _RETRIES.get(options.delayed_retry_type), options.delayed_retry_min_ms
+    retry, delay = _RETRIES.get(options.delayed_retry_type), retry_delay(options)
     changes: dict[str, int | bool | DelayedRetry] = {
         "counts_returns": False,
         "consumer_timeout_ms": _limit(
             consumer_timeout_ms if own_timeout_ms is None else own_timeout_ms
         ),
     }
-    if retry is not None and least is not None:
-        most = options.delayed_retry_max_ms
+    if retry is not None and delay is not None:
         changes["delayed_retry"] = retry
-        changes["delayed_retry_min_ms"] = least
-        changes["delayed_retry_max_ms"] = least if most is None else most
+        changes["delayed_retry_min_ms"] = delay.least_ms
+        changes["delayed_retry_max_ms"] = delay.most_ms
+        changes["delayed_retry_multiplier"] = delay.multiplier_thousandths
     return msgspec.structs.replace(machine, **changes)
 
 

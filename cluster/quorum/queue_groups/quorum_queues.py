@@ -21,7 +21,7 @@ from leveret.cluster.links.services import ServiceRegistry
 from leveret.cluster.quorum.client.group_service import GroupService
 from leveret.cluster.quorum.client.quorum_queue_client import QuorumQueueClient
 from leveret.cluster.quorum.group_sizes import group_size, target_size
-from leveret.cluster.quorum.machine.effects import Expired
+from leveret.cluster.quorum.machine.effects import DelaysEnded, Expired
 from leveret.cluster.quorum.machine.peeking import peek
 from leveret.cluster.quorum.queue_groups.dead_letters import LeaderDeadLetters
 from leveret.cluster.quorum.queue_groups.declared_group import (
@@ -31,6 +31,7 @@ from leveret.cluster.quorum.queue_groups.declared_group import (
 from leveret.cluster.quorum.queue_groups.machine_options import QueueRules
 from leveret.cluster.quorum.queue_groups.message_reading import read_message
 from leveret.cluster.quorum.queue_groups.node_states import node_commands
+from leveret.cluster.quorum.queue_groups.retries_of_group import RetriesOfGroup
 from leveret.cluster.quorum.queue_groups.taking_over import TakingOver
 from leveret.cluster.quorum.queue_machines import QueueMachines
 from leveret.cluster.quorum.quorum_factory import QuorumFactory
@@ -150,6 +151,14 @@ class QuorumQueues(GroupKind[DeclaredGroup]):
         else:
             read_message(member, run, self._addresses, answer)
 
+    def retries_here(self, queue: QuorumQueueClient) -> RetriesOfGroup | None:
+        """The delayed messages of a queue that this node leads."""
+        group = queue.placement.identity
+        member, declared = self.groups.members.get(group), self.declared.get(group)
+        if member is None or declared is None or not member.is_serving:
+            return None
+        return RetriesOfGroup(declared, member, self._addresses, self._services.turns)
+
     # Events of the cluster and of members
 
     def view_changed(self) -> None:
@@ -192,5 +201,7 @@ class QuorumQueues(GroupKind[DeclaredGroup]):
                 vhost = self._services.vhosts.get(queue.vhost_name)
                 if vhost is not None:  # Otherwise it is deleted with its queues.
                     vhost.delete_unused(queue, is_urgent=False)
+            elif isinstance(effect, DelaysEnded):
+                declared.delays_ended(effect.count)
             else:
                 declared.letters.take(effect)

@@ -58,6 +58,8 @@ _REPLICATED = {
     "leader": TEXT, "members": list_of(NAME), "online": list_of(NAME), "open_files": OBJECT,
     "raft": ref("Raft"),
 }  # fmt: skip
+_IDENTIFIERS = record({"entries": COUNT, "size": COUNT, "bytes": COUNT})
+"""Those by which a queue or an exchange recognises duplicates."""
 _DOWN = {**_DECLARED, "state": one_of("down")}
 """What is known of a queue whose node does not answer."""
 _QUEUE = {
@@ -91,10 +93,7 @@ _QUEUE_SOMETIMES = {
     "messages_ready_returned": COUNT, "messages_by_priority": OBJECT,
     "messages_active_priorities": COUNT, "messages_delayed": COUNT, "next_delayed_at": COUNT,
     "last_delayed_at": COUNT, "delayed_retry": TEXT, "messages_duplicate": COUNT,
-    "messages_expired_on_time": COUNT,
-    "message_deduplication_cache_info": record(
-        {"entries": COUNT, "size": COUNT, "bytes": COUNT}
-    ),
+    "messages_expired_on_time": COUNT, "message_deduplication_cache_info": _IDENTIFIERS,
     "single_active_consumer_ctag": nullable(TEXT),
     "message_stats": record(counted(*QUEUE_MESSAGES)), "idle_since": TIME,
     "owner_pid_details": ref("ConnectionDetails"), "disk_reads": COUNT, "disk_writes": COUNT,
@@ -120,7 +119,7 @@ _EXCHANGE = {
 }  # fmt: skip
 _EXCHANGE_SOMETIMES = {
     "policy": NAME, "message_stats": record(counted(*EXCHANGE)), "messages_delayed": COUNT,
-    "next_delayed_at": COUNT,
+    "next_delayed_at": COUNT, "messages_duplicate": COUNT, "cache_info": _IDENTIFIERS,
 }  # fmt: skip
 _TABLE = any_of(OBJECT, {"type": "array", "maxItems": 0})
 

@@ -6,7 +6,7 @@ import {DEFAULT, bindFromForm, bindingList, featureTags, titleOf} from "../decla
 import {attempt, confirm, notice} from "../dialog.js";
 import {facts, fold, h, panel, render} from "../dom.js";
 import {checkbox, dangerous, field, form, input, messageFields, messageOf} from "../forms.js";
-import {details, json, rate} from "../format.js";
+import {count, details, identifiers, json, rate} from "../format.js";
 import {refreshNow} from "../live.js";
 import {Period} from "../period.js";
 import {go, route} from "../router.js";
@@ -53,7 +53,9 @@ function aboutExchange(row) {
   return [facts({"Virtual host": row.vhost, Type: row.type,
     "Message rate in": details(row.message_stats, "publish_in"),
     "Message rate out": details(row.message_stats, "publish_out"),
-    ...row.messages_delayed === undefined ? {} : {"Delayed messages": row.messages_delayed}}),
+    ...row.messages_delayed === undefined ? {} : {"Delayed messages": row.messages_delayed},
+    ...row.cache_info === undefined ? {} : {"Duplicates refused": count(row.messages_duplicate),
+      "Identifiers known": identifiers(row.cache_info)}}),
   h("p", {}, featureTags(row)),
   Object.keys(policy).length > 0 && [h("h3", {}, "Effective policy"), h("pre", {}, json(policy))]];
 }

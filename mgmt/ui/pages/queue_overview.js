@@ -8,7 +8,7 @@ import {featureTags} from "../declared.js";
 import {attempt, confirm} from "../dialog.js";
 import {facts, h, panel, render, tag} from "../dom.js";
 import {checkbox, dangerous, row} from "../forms.js";
-import {bytes, count, duration, plural, rate, time} from "../format.js";
+import {bytes, count, duration, identifiers, plural, rate, time} from "../format.js";
 import {refreshNow} from "../live.js";
 import {Period} from "../period.js";
 import {go, to} from "../router.js";
@@ -45,17 +45,13 @@ export function overviewPart(vhost, name) {
     render(parts.tiers, tiersOf(found));
     render(parts.conversion, conversionPanel(found) || []);
     render(parts.ages, agesOf(found));
-    await retries.refresh(found.type, found.messages_delayed);
+    await retries.refresh(found.messages_delayed);
   }};
 }
 
 function byPriority(one) {
   const levels = Object.entries(one.messages_by_priority).sort(([a], [b]) => b - a);
   return levels.map(([level, ready]) => `${level}: ${count(ready)}`).join(", ") || "–";
-}
-
-function identifiers(cache) {
-  return `${count(cache.entries)} of ${count(cache.size)} (${bytes(cache.bytes)})`;
 }
 
 function aboutQueue(one) {

@@ -1,4 +1,4 @@
-// Delayed retries: the messages of a classic queue that wait, with buttons that deliver them now or
+// Delayed retries: the messages of a queue that wait, with buttons that deliver them now or
 // discard them. The panel is empty while no message waits.
 
 import {get, path, post} from "../api.js";
@@ -35,8 +35,8 @@ export class Retries {
   }
 
   // waiting: how many messages wait; undefined for a queue that has no delayed retries.
-  async refresh(type, waiting) {
-    if (type !== "classic" || !waiting) {
+  async refresh(waiting) {
+    if (!waiting) {
       render(this.element);
       return;
     }

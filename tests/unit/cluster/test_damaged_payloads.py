@@ -14,6 +14,7 @@ from leveret.broker.vhost.direct_replies import Replies
 from leveret.cluster.links.services import (
     CLIENT_IDS_SERVICE,
     GROUPS_SERVICE,
+    IDENTIFIERS_SERVICE,
     LIMITED_COUNTS_SERVICE,
     METADATA_SERVICE,
     MULTICAST_SERVICE,
@@ -34,6 +35,7 @@ from leveret.cluster.streams.stream_machines import StreamGroupMachines
 from leveret.storage.log.log_files import FILE_BYTES_MAX
 from tests.linked_nodes import LinkEnd, LinkServices
 from tests.linked_rpc import linked
+from tests.unit.cluster.deduplication.test_seen_elsewhere import Node as IdentifiersNode
 from tests.unit.cluster.groups.grouped_nodes import NAMES, GroupedNode, KeepingKind
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
 from tests.unit.cluster.node_status.test_clients_elsewhere import Node as ClientNode
@@ -113,6 +115,12 @@ def client_ids():
     return service, end
 
 
+def identifiers():
+    service, end = IdentifiersNode("a").service, LinkEnd(B)
+    service.peer_up(end)
+    return service, end
+
+
 @pytest.fixture
 def cluster(tmp_path):
     """Two nodes, of which a coordinates."""
@@ -132,6 +140,7 @@ MADE = {
     LIMITED_COUNTS_SERVICE: limited_counts,
     RETAINED_SERVICE: retained_messages,
     CLIENT_IDS_SERVICE: client_ids,
+    IDENTIFIERS_SERVICE: identifiers,
 }
 
 

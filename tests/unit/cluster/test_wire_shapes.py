@@ -13,6 +13,7 @@ from leveret.cluster.quorum.machine.commands import (
     ANNOTATIONS_FEATURE,
     DEDUPLICATION_FEATURE,
     ON_TIME_FEATURE,
+    QUORUM_RETRIES_FEATURE,
 )
 from tests.wire_shapes import RECORDED, SENT, differences, shapes
 
@@ -20,6 +21,7 @@ GATED = {
     "cluster.quorum.machine.commands:_DECODER has the kind 11": ANNOTATIONS_FEATURE,
     "cluster.quorum.machine.commands:_DECODER has the kind 13": DEDUPLICATION_FEATURE,
     "cluster.quorum.machine.commands:_DECODER has the kind 28": ON_TIME_FEATURE,
+    "cluster.quorum.machine.commands:_DECODER has the kind 27": QUORUM_RETRIES_FEATURE,
 }
 """Differences that the version before does not understand, and the feature without which a node is
 not sent them."""

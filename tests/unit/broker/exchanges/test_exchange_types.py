@@ -14,6 +14,7 @@ def test_the_types_of_rabbitmq_and_its_plugins_are_there() -> None:
     assert set(EXCHANGE_TYPES) == {
         "direct", "fanout", "topic", "headers", "x-consistent-hash", "x-modulus-hash",
         "x-random", "x-recent-history", "x-delayed-message", "x-federation-upstream",
+        "x-message-deduplication",
     }  # fmt: skip
 
 

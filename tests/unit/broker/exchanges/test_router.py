@@ -207,3 +207,15 @@ def test_if_all_that_matches_is_deleted_the_alternate_exchange_is_next() -> None
     exchange.alternate = Exchange("fanout").lead_to(other)
     queue.is_deleted = True
     assert reached(exchange) == [other]
+
+
+def test_a_duplicate_gets_as_far_as_the_alternate_exchange() -> None:
+    queue, other = Queue("queue"), Queue("other")
+    exchange = Exchange("x-message-deduplication", x_cache_size=("I", 5)).lead_to(queue)
+    exchange.alternate = Exchange("fanout").lead_to(other)
+    found = route(exchange, ("any",), HEADER)
+    assert (found.queues, found.deduplicating, found.refusing) == ([queue], [exchange], [])
+    assert not found.is_cacheable
+    exchange.type.has_seen = lambda header: True  # type: ignore[attr-defined]
+    found = route(exchange, ("any",), HEADER)
+    assert (found.queues, found.deduplicating, found.refusing) == ([other], [], [exchange])

@@ -82,7 +82,7 @@ def test_the_first_one_is_forgotten_when_there_are_too_many():
 def test_memory_does_not_grow_with_those_whose_time_is_over():
     known = KnownIdentifiers(size=1000, ttl_ms=5)
     for now_ms in range(500):
-        known.add_seen(b"%d" % now_ms, now_ms)
+        known.add_until(b"%d" % now_ms, now_ms + 5, now_ms)
     assert len(known) <= 7
 
 

@@ -46,6 +46,7 @@ def random_options(random: Random) -> Options:
         delayed_retry=random.choice((DelayedRetry.DISABLED, *DelayedRetry)),
         delayed_retry_min_ms=random.choice((10, 50)),
         delayed_retry_max_ms=random.choice((50, 100)),
+        delayed_retry_multiplier=random.choice((0, 0, 1000, 2000)),
         cache_size=random.choice((0, 1000)),
         cache_ttl_ms=random.choice((0, 40)),
         consumer_timeout_ms=seldom(30, 300),
@@ -108,7 +109,11 @@ class Program:
         letters = [one.position for _, one in self.model.letters]
         if draw < 0.95 and letters:
             return commands.LettersDone(self._some(letters))
-        return commands.Configure(random_options(random)) if draw > 0.96 else commands.Tick()
+        delayed = [one.position for one in self.model.delayed]
+        if draw < 0.98 and delayed:
+            positions = self._some(delayed) if random.random() < 0.7 else []
+            return commands.EndDelays(positions, random.random() < 0.5)
+        return commands.Configure(random_options(random)) if draw > 0.98 else commands.Tick()
 
     def _of_client(self, sender, number, draw):
         random = self.random

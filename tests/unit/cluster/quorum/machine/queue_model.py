@@ -137,6 +137,18 @@ class QueueModel:
         present = [*self.waiting, *self.returned, *self.delayed, *held]
         return until_ms > self.now_ms or position in {one.position for one in present}
 
+    def do_enddelays(self, index, command):
+        ranges = list(zip(command.positions[::2], command.positions[1::2], strict=True))
+        ended = [
+            one for one in sorted(self.delayed, key=lambda one: (one.since_ms, one.position))
+            if not ranges or any(first <= one.position <= last for first, last in ranges)
+        ]  # fmt: skip
+        for message in ended:
+            self.delayed.remove(message)
+            if not command.is_discarded:
+                self.returned.append(message)
+        self.told.append(("delays ended", len(ended)))
+
     def expiry(self, ttl_ms):
         ttls = [one for one in (ttl_ms, self.options.message_ttl_ms) if one != NO_LIMIT]
         if ttls and min(ttls) == 0:
@@ -271,6 +283,12 @@ class QueueModel:
             self.die(message, "rejected")
         self.released(consumer)
 
+    def delay(self, count):
+        least_ms, thousandths = (
+            self.options.delayed_retry_min_ms, self.options.delayed_retry_multiplier
+        )  # fmt: skip
+        return least_ms * (thousandths / 1000) ** (count - 1) if thousandths else least_ms * count
+
     def give_back(self, messages, is_failed):
         options = self.options
         for message in messages:
@@ -280,7 +298,7 @@ class QueueModel:
             if NO_LIMIT < options.delivery_limit < message.delivery_count:
                 continue
             if options.delayed_retry in {DelayedRetry.ALL, kind}:
-                delay = options.delayed_retry_min_ms * max(1, message.delivery_count)
+                delay = self.delay(max(1, message.delivery_count))
                 message.since_ms = self.now_ms + min(delay, options.delayed_retry_max_ms)
                 self.delayed.append(message)
             elif options.returns_to_end and not is_failed:

@@ -13,6 +13,7 @@ from leveret.cluster.quorum.machine.commands import Options, encode_command, ent
 from leveret.cluster.quorum.machine.effects import (
     ActiveChanged,
     Applied,
+    DelaysEnded,
     Deliver,
     Dropped,
     Effects,
@@ -81,6 +82,8 @@ def told_by(effects):
             told.append(("timed out", name, expanded(effect.positions)))
         elif isinstance(effect, UnknownSender):
             told.append(("unknown", effect.sender))
+        elif isinstance(effect, DelaysEnded):
+            told.append(("delays ended", effect.count))
         elif isinstance(effect, LettersDropped):
             told.append(("letters dropped", effect.count))
         else:

@@ -8,10 +8,12 @@ from leveret.cluster.quorum.machine.commands import (
     Configure,
     DeadLetterStrategy,
     DelayedRetry,
+    EndDelays,
     LettersDone,
     Options,
 )
 from leveret.cluster.quorum.machine.effects import (
+    DelaysEnded,
     Deliver,
     Expired,
     LettersDropped,
@@ -166,6 +168,63 @@ def test_returned_messages_are_delayed_for_longer_each_time():
         assert queue.delivered == []
         queue.pass_time(1)
         assert queue.positions == [1]
+
+
+def test_delays_may_be_multiplied():
+    queue = QueueByHand(
+        Options(
+            delayed_retry=DelayedRetry.ALL,
+            delayed_retry_min_ms=100,
+            delayed_retry_max_ms=1000,
+            delayed_retry_multiplier=2500,
+        )
+    )
+    one = queue.client()
+    one.publish()
+    consumer = one.consume()
+    for delay_ms in (100, 250, 625, 1000, 1000):
+        one.give_back(consumer, 1)
+        assert queue.machine.wake_at_ms() == queue.now_ms + delay_ms
+        queue.pass_time(delay_ms)
+
+
+def delaying(count):
+    """A queue with a consumer that has returned messages, each at another time, and its client."""
+    queue = QueueByHand(
+        Options(delayed_retry=DelayedRetry.ALL, delayed_retry_min_ms=1000,
+                delayed_retry_max_ms=1000, cache_size=10)
+    )  # fmt: skip
+    one = queue.client()
+    one.publish(count)
+    consumer = one.consume()
+    one.give_back(consumer, *range(1, count + 1))
+    return queue, one
+
+
+@pytest.mark.parametrize(
+    ("positions", "ended"),
+    [
+        ([], [1, 2, 3, 4, 5]), ([1, 5], [1, 2, 3, 4, 5]), ([3, 3], [3]), ([1, 1, 5, 9], [1, 5]),
+        ([6, 9], []), ([2, 3, 5, 5], [2, 3, 5]), ([1, 1, 2, 2, 4, 4], [1, 2, 4]),
+    ],
+)  # fmt: skip
+def test_an_operator_ends_delays_of_some_messages(positions, ended):
+    queue, _ = delaying(5)
+    queue.apply(EndDelays(positions, is_discarded=False))
+    assert queue.positions == ended
+    assert [one.count for one in queue.of(DelaysEnded)] == [len(ended)]
+    assert figures(queue.machine).delayed == 5 - len(ended)
+    queue.pass_time(1000)
+    assert sorted([*ended, *queue.positions]) == [1, 2, 3, 4, 5]
+
+
+def test_an_operator_discards_delayed_messages_which_are_not_dead_lettered():
+    queue, _ = delaying(3)
+    queue.apply(EndDelays([2, 3], is_discarded=True))
+    assert queue.died == []
+    queue.pass_time(1000)
+    assert queue.positions == [1]
+    assert figures(queue.machine).delayed == 0
 
 
 def annotations(effects):

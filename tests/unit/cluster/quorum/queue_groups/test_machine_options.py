@@ -81,6 +81,14 @@ def test_delayed_retries_begin_with_4_3(arguments, retry):
     assert options(QueueRules.OF_4_0, **named).delayed_retry is DelayedRetry.DISABLED
 
 
+def test_delays_without_a_maximum_grow_with_a_multiplier():
+    arguments = {"x-delayed-retry-type": ("S", "all"), "x-delayed-retry-min": ("I", 5),
+                 "x-delayed-retry-multiplier": ("d", 1.5)}  # fmt: skip
+    found = machine_options(read_options(arguments), QueueRules.OF_4_3)
+    assert found.delayed_retry_multiplier == 1500
+    assert found.delayed_retry_max_ms > 10**11
+
+
 def test_limits_times_and_dead_letters():
     assert options(
         QueueRules.OF_4_3, max_length=1, max_length_bytes=2, overflow="reject-publish",

@@ -1,0 +1,1 @@
+"""Deduplication at exchanges: what the other nodes of a cluster have seen."""
