@@ -36,6 +36,10 @@ DESCRIBING = {"egg_info", "dist_info", "sdist"}
 """Commands that need no compiled modules: pip runs two of them before it builds a wheel."""
 TARGET = "build/mypyc"
 """Where the C sources are written."""
+MODULE_SOURCE = "__native_leveret___"
+"""In the names of C sources of modules; the others are mypyc's own."""
+JOINED_BYTES = 1_000_000
+"""About the size of the files that are compiled if they are not optimised."""
 
 
 def has_compiler() -> bool:
@@ -69,7 +73,31 @@ def extensions() -> list[Extension]:
         extension.include_dirs.append(f"{TARGET}/leveret")
         # Its extensions share one list of arguments, so it is replaced and not added to.
         extension.extra_compile_args = [*extension.extra_compile_args, *LINKED_TOGETHER]
+        if _opt_level() == "0":
+            extension.sources = _joined(extension.sources)
     return made
+
+
+def _opt_level() -> str:
+    return (OPTIMIZED.findall(os.environ.get("CFLAGS", "")) or ["3"])[-1]
+
+
+def _joined(sources: list[str]) -> list[str]:
+    """Write files that include several C sources of modules each; return them and other sources.
+
+    Without optimisation, the compiler spends a quarter of its time on the 2 MB of headers of each.
+    Names of all modules differ, since mypyc writes them to one file if it is not told otherwise.
+    """
+    sizes = {path: Path(path).stat().st_size for path in sources if MODULE_SOURCE in path}
+    files: list[list[str]] = [[] for _ in range(-(-sum(sizes.values()) // JOINED_BYTES))]
+    for path in sorted(sizes, key=sizes.__getitem__, reverse=True):
+        min(files, key=lambda joined: sum(map(sizes.__getitem__, joined))).append(path)
+    made = []
+    for number, paths in enumerate(files):
+        joined = Path(TARGET, f"joined_{number}.c")
+        joined.write_text("".join(f'#include "{Path(path).name}"\n' for path in paths))
+        made.append(str(joined))
+    return [*made, *(path for path in sources if path not in sizes)]
 
 
 def _to_c(arguments: list[str]) -> list[Extension]:
@@ -78,13 +106,12 @@ def _to_c(arguments: list[str]) -> list[Extension]:
 
     printed = io.StringIO()
     flags = os.environ.get("CFLAGS", "")
-    opt_level = (OPTIMIZED.findall(flags) or ["3"])[-1]
     # It takes 18% of the compiler's time. Tracebacks, and the names of functions, do not need it.
     debug_level = "1" if DEBUGGED in flags else "0"
     try:
         with redirect_stdout(printed):
             return mypycify(
-                arguments, opt_level=opt_level, debug_level=debug_level, multi_file=True,
+                arguments, opt_level=_opt_level(), debug_level=debug_level, multi_file=True,
                 group_name=GROUP, target_dir=TARGET,
             )  # fmt: skip
     except BaseException:
