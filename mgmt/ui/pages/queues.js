@@ -13,7 +13,8 @@ import {List, vhostOr} from "../table.js";
 import {rateColumn, stateOf} from "./channels.js";
 
 const ARGUMENTS = {
-  "x-message-ttl": 60000, "x-expire-on-time": true, "x-expires": 1800000, "x-max-length": 1000, "x-max-length-bytes": 1000000,
+  "x-message-ttl": 60000, "x-expire-on-time": true, "x-expires": 1800000,
+  "x-max-length": 1000, "x-max-length-bytes": 1000000,
   "x-overflow": "reject-publish", "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "",
   "x-max-priority": 10, "x-single-active-consumer": true, "x-queue-mode": "lazy",
 };
