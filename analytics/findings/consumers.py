@@ -118,11 +118,11 @@ def _large(data: Evidence, queue: Queue, pauses: Sequence[ConsumerPause]) -> str
     if steps is None:
         return ""
     span = steps.span
-    # What it works on came in the step before, at the earliest.
+    # What it works on came in the step before, at the earliest. Damaged records may have any times.
     during = {
         step for one in pauses for step in range(
-            (one.since_us - span.begins_us) // span.step_us - 1,
-            ((one.until_us or ends_us) - span.begins_us) // span.step_us + 1,
+            max(0, (one.since_us - span.begins_us) // span.step_us - 1),
+            min(span.steps, ((one.until_us or ends_us) - span.begins_us) // span.step_us + 1),
         )
     }  # fmt: skip
     kinds = data.held_kinds.get(queue, ())

@@ -52,7 +52,7 @@ _HEADER: Final = header_with(delivery_mode=PERSISTENT)
 logger = logging.getLogger("leveret.exchange")
 
 
-class Place(NamedTuple):
+class ExchangePlace(NamedTuple):
     """An exchange."""
 
     vhost: str
@@ -71,10 +71,10 @@ class SeenKey(NamedTuple):
 class SeenElsewhere(Protocol):
     """The other nodes of a cluster (cluster/deduplication)."""
 
-    def declared(self, place: Place) -> None:
+    def declared(self, place: ExchangePlace) -> None:
         """An exchange is declared: ask them what they have seen at it."""
 
-    def tell(self, place: Place, seen: SeenKey) -> Answer[None] | None:
+    def tell(self, place: ExchangePlace, seen: SeenKey) -> Answer[None] | None:
         """Tell them of an identifier. The answer: they have it; None if there are none."""
 
 
@@ -91,7 +91,7 @@ class SeenIdentifiers:
 
     def __init__(
         self,
-        place: Place,
+        place: ExchangePlace,
         known: KnownIdentifiers,
         clock: Clock,
         others: "SeenPlaces",
@@ -253,26 +253,26 @@ class SeenPlaces:
 
     def __init__(self) -> None:
         self.others: SeenElsewhere | None = None
-        self._places: dict[Place, SeenIdentifiers] = {}
+        self._places: dict[ExchangePlace, SeenIdentifiers] = {}
 
-    def __iter__(self) -> Iterator[tuple[Place, SeenIdentifiers]]:
+    def __iter__(self) -> Iterator[tuple[ExchangePlace, SeenIdentifiers]]:
         yield from tuple(self._places.items())
 
-    def find(self, place: Place) -> SeenIdentifiers | None:
+    def find(self, place: ExchangePlace) -> SeenIdentifiers | None:
         """What an exchange has seen; None if there is no such exchange."""
         return self._places.get(place)
 
-    def add(self, place: Place, seen: SeenIdentifiers) -> None:
+    def add(self, place: ExchangePlace, seen: SeenIdentifiers) -> None:
         """An exchange was declared, or restored."""
         self._places[place] = seen
         if self.others is not None:
             self.others.declared(place)
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: ExchangePlace) -> None:
         """An exchange was deleted."""
         self._places.pop(place, None)
 
-    def tell(self, place: Place, seen: SeenKey) -> Answer[None] | None:
+    def tell(self, place: ExchangePlace, seen: SeenKey) -> Answer[None] | None:
         """As `SeenElsewhere.tell`."""
         return None if self.others is None else self.others.tell(place, seen)
 

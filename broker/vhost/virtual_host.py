@@ -50,7 +50,7 @@ from leveret.broker.vhost.delayed_messages import BUCKETS, DelayedMessages
 from leveret.broker.vhost.fan_out import FanOuts
 from leveret.broker.vhost.own_deletions import OwnDeletions
 from leveret.broker.vhost.routing import publish_delayed
-from leveret.broker.vhost.seen_identifiers import Place, SeenIdentifiers, SeenPlaces
+from leveret.broker.vhost.seen_identifiers import ExchangePlace, SeenIdentifiers, SeenPlaces
 from leveret.broker.vhost.unroutable_messages import UnroutableMessages
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.messages.message import Message
@@ -357,7 +357,7 @@ class VirtualHost:
     ) -> SeenIdentifiers:
         """Make the memory of an exchange of the type x-message-deduplication."""
         known, store = KnownIdentifiers(exchange_type.size, exchange_type.ttl_ms), self._store
-        place, backing, offset_ms = Place(self.name, name), None, None
+        place, backing, offset_ms = ExchangePlace(self.name, name), None, None
         if storage_id and store is not None:
             title, offset_ms = resource(EXCHANGE, name, self.name), store.wall_offset_ms
             backing = self._make_level(storage_id, 0, title, True, False, False)
@@ -370,7 +370,7 @@ class VirtualHost:
     def forget_seen(self, exchange: Exchange) -> None:
         """An exchange is deleted: free what it has seen."""
         if exchange.seen is not None:
-            self._seen_places.remove(Place(self.name, exchange.name))
+            self._seen_places.remove(ExchangePlace(self.name, exchange.name))
             freeing, exchange.seen = exchange.seen.freeing(), None
             LongWork(self.turns, f"the identifiers of {exchange!r}", freeing).start()
 

@@ -1,14 +1,15 @@
 """The identifiers that exchanges of the type x-message-deduplication have seen, on all nodes.
 
-A node tells the others of each identifier when a message passes (`Seen`), before it gives them the
-message: both take the same link, in this order. They answer when they have it, on disk if the
-exchange wants that (`Kept`), and only then the publisher gets its confirm. A node that starts, gets
-a link or learns of an exchange asks for what the others have (`Wanted`), and gets it in parts, with
-`Told` as the last one.
+A node tells the others of each identifier when a message passes (`IdentifiersSeen`), before it
+gives them the message: both take the same link, in this order. They answer when they have it, on
+disk if the exchange wants that (`IdentifierKept`), and only then the publisher gets its confirm. A
+node that starts, gets a link or learns of an exchange asks for what the others have
+(`IdentifiersWanted`), and gets it in parts, with
+`IdentifiersTold` as the last one.
 
 What is promised, and what is not: broker/vhost/seen_identifiers.py.
 
-Invariant SE1: each answer of `tell` is given once: when all peers have answered or are down.
+Invariant SI2: each answer of `tell` is given once: when all peers have answered or are down.
 """
 
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Turns
-from leveret.broker.vhost.seen_identifiers import Place, SeenKey, SeenPlaces
+from leveret.broker.vhost.seen_identifiers import ExchangePlace, SeenKey, SeenPlaces
 from leveret.cluster.links.services import IDENTIFIERS_SERVICE, Peer, ServiceRegistry
 
 IDENTIFIERS_FEATURE: Final = "exchange_identifiers"
@@ -36,7 +37,7 @@ CATCH_UP_MS_MAX: Final = 30_000
 """How long a node that starts waits for what the others have seen."""
 
 
-class Seen(msgspec.Struct, frozen=True, array_like=True, tag=1):
+class IdentifiersSeen(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """The sender has seen these keys at an exchange. Names may not be UTF-8.
 
     number: for the answer; 0 if none is wanted. keys: with the times until which they are known, in
@@ -49,27 +50,27 @@ class Seen(msgspec.Struct, frozen=True, array_like=True, tag=1):
     keys: list[tuple[bytes, int]]
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """The answer to a `Seen`."""
+class IdentifierKept(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """The answer to a `IdentifiersSeen`."""
 
     number: int
 
 
-class Wanted(msgspec.Struct, frozen=True, array_like=True, tag=3):
+class IdentifiersWanted(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """The sender asks what the other node has seen at an exchange."""
 
     vhost: bytes
     exchange: bytes
 
 
-class Told(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """The last part of the answer to a `Wanted`."""
+class IdentifiersTold(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """The last part of the answer to a `IdentifiersWanted`."""
 
     vhost: bytes
     exchange: bytes
 
 
-Frame = Seen | Kept | Wanted | Told
+Frame = IdentifiersSeen | IdentifierKept | IdentifiersWanted | IdentifiersTold
 _DECODER: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 
 
@@ -93,19 +94,19 @@ class SeenOnOtherNodes:
         self._peers: set[Peer] = set()
         self._told: dict[int, AwaitedNodes] = {}
         self._last_number = 0
-        self._asked: set[tuple[Peer, Place]] = set()
+        self._asked: set[tuple[Peer, ExchangePlace]] = set()
         self._caught_up: Answer[None] | None = None
         places.others = self
         links.register(IDENTIFIERS_SERVICE, self)
 
     # What exchanges call
 
-    def declared(self, place: Place) -> None:
+    def declared(self, place: ExchangePlace) -> None:
         """An exchange is declared: ask the others what they have seen at it."""
         for peer in self._peers:
             self._ask(peer, place)
 
-    def tell(self, place: Place, seen: SeenKey) -> Answer[None] | None:
+    def tell(self, place: ExchangePlace, seen: SeenKey) -> Answer[None] | None:
         """Tell the others of an identifier. The answer: they have it; None if there are none."""
         if not self._peers:
             return None
@@ -134,9 +135,9 @@ class SeenOnOtherNodes:
         if not self._asked:
             self._give_up()
 
-    def _ask(self, peer: Peer, place: Place) -> None:
+    def _ask(self, peer: Peer, place: ExchangePlace) -> None:
         self._asked.add((peer, place))
-        _send(peer, Wanted(bytes_of(place.vhost), bytes_of(place.exchange)))
+        _send(peer, IdentifiersWanted(bytes_of(place.vhost), bytes_of(place.exchange)))
 
     # What links call
 
@@ -159,24 +160,24 @@ class SeenOnOtherNodes:
         """Take a frame. Raises ValueError if it is not valid."""
         frame = _DECODER.decode(payload)
         match frame:
-            case Seen():
+            case IdentifiersSeen():
                 self._saw(peer, frame)
-            case Kept():
+            case IdentifierKept():
                 self._answered(frame.number, peer)
-            case Wanted():
-                place = Place(text_of(frame.vhost), text_of(frame.exchange))
+            case IdentifiersWanted():
+                place = ExchangePlace(text_of(frame.vhost), text_of(frame.exchange))
                 name = f"the identifiers of {place.exchange} for node {peer.name}"
                 LongWork(self._turns, name, self._telling(peer, place)).start()
-            case Told():
-                place = Place(text_of(frame.vhost), text_of(frame.exchange))
+            case IdentifiersTold():
+                place = ExchangePlace(text_of(frame.vhost), text_of(frame.exchange))
                 self._asked.discard((peer, place))
                 self._look_caught_up()
 
     def drained(self, peer: Peer) -> None:
         """Do nothing: the frames are small, and publishers wait for the answers."""
 
-    def _saw(self, peer: Peer, frame: Seen) -> None:
-        found = self._places.find(Place(text_of(frame.vhost), text_of(frame.exchange)))
+    def _saw(self, peer: Peer, frame: IdentifiersSeen) -> None:
+        found = self._places.find(ExchangePlace(text_of(frame.vhost), text_of(frame.exchange)))
         answer: Answer[None] = Answer()
         if found is None:
             # It asks when it learns of the exchange.
@@ -189,16 +190,16 @@ class SeenOnOtherNodes:
 
     def _keep(self, peer: Peer, number: int) -> None:
         if peer in self._peers:
-            _send(peer, Kept(number))
+            _send(peer, IdentifierKept(number))
 
-    def _telling(self, peer: Peer, place: Place) -> Iterator[int]:
+    def _telling(self, peer: Peer, place: ExchangePlace) -> Iterator[int]:
         """The steps of telling a node what this one has seen at an exchange."""
         found = self._places.find(place)
         seen = iter(()) if found is None else found.listed()
         while peer in self._peers:
             part = list(islice(seen, KEYS_MAX))
             if not part:
-                _send(peer, Told(bytes_of(place.vhost), bytes_of(place.exchange)))
+                _send(peer, IdentifiersTold(bytes_of(place.vhost), bytes_of(place.exchange)))
                 return
             _send(peer, _seen_frame(0, place, part))
             yield KEY_WORK * len(part)
@@ -213,9 +214,9 @@ class SeenOnOtherNodes:
             awaited.answer.give(None)
 
 
-def _seen_frame(number: int, place: Place, seen: list[SeenKey]) -> Seen:
+def _seen_frame(number: int, place: ExchangePlace, seen: list[SeenKey]) -> IdentifiersSeen:
     keys = [(one.key, 0 if one.until_ms == FOREVER else one.until_ms) for one in seen]
-    return Seen(number, bytes_of(place.vhost), bytes_of(place.exchange), keys)
+    return IdentifiersSeen(number, bytes_of(place.vhost), bytes_of(place.exchange), keys)
 
 
 def _send(peer: Peer, frame: Frame) -> None:

@@ -228,12 +228,12 @@ class BackingQueue:
         A queue without priorities has one priority, 0.
         """
 
+    @abstractmethod
     def firsts(self) -> list[int]:
         """The position of the first ready entry of each priority, in the sense of `position_of`.
 
         Reads nothing.
         """
-        return [head.position for head in self.heads()]
 
     @abstractmethod
     def fetchable(self, count: int) -> int:

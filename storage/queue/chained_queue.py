@@ -146,6 +146,10 @@ class ChainedQueue(BackingQueue):
         """The first entry."""
         return self._head.heads() or self._tail.heads()
 
+    def firsts(self) -> list[int]:
+        """The position of the first ready entry; none if there is none."""
+        return [head.position for head in self.heads()]
+
     def fetchable(self, count: int) -> int:
         """The fetchable entries of the head, and of the tail if all of the head's are fetchable."""
         head_count = min(count, self._head.ready_count)

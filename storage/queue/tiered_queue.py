@@ -216,6 +216,10 @@ class TieredQueue(BackingQueue):
         """The first ready entry; reads nothing."""
         return self._order.heads()
 
+    def firsts(self) -> list[int]:
+        """The position of the first ready entry; none if there is none."""
+        return [head.position for head in self.heads()]
+
     def fetchable(self, count: int) -> int:
         """How many entries in memory precede the first one on disk only."""
         if not self._order.is_split:

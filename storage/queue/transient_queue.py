@@ -121,6 +121,10 @@ class TransientQueue(BackingQueue):
         entry = self._memory.first()
         return [] if entry is None else [FirstReady(0, entry.position, entry)]
 
+    def firsts(self) -> list[int]:
+        """The position of the first ready entry; none if there is none."""
+        return [head.position for head in self.heads()]
+
     def fetchable(self, count: int) -> int:
         """The next `count` ready entries: nothing is read from disk."""
         return min(count, self.ready_count)

@@ -12,6 +12,7 @@ from leveret.analytics.findings.collect_evidence import collect_evidence
 from leveret.analytics.findings.findings import every_finding
 from leveret.analytics.job.duckdb_engine import DuckDBEngine
 from leveret.analytics.tables import versions
+from leveret.analytics.tables.columns import PARTITION
 from leveret.analytics.tables.tables import TABLES
 from tests.analytics.incidents import simulated_log
 from tests.analytics.incidents.independent.form import SCENES
@@ -57,7 +58,10 @@ def open_tables(engine, out):
     """Open all tables of a run; those that it did not write are empty."""
     where = versions.published(str(out))
     for table in TABLES:
-        (Path(where) / table.name).mkdir(exist_ok=True)
+        if not (Path(where) / table.name).exists():
+            columns = ", ".join(f"null as `{one.name}`" for one in table.columns)
+            nothing = f"select {columns}, cast(null as date) as {PARTITION} where false"
+            engine.write_table(nothing, table, where)
         engine.open_table(where, table.name)
 
 

@@ -18,7 +18,8 @@ const KINDS = {
     title: "Policies", one: "policy", may: mayMakePolicies,
     appliesTo: ["all", "queues", "exchanges", "classic_queues", "quorum_queues", "streams"],
     known: {...LIMITS, "expire-on-time": true, "dead-letter-exchange": "",
-      "dead-letter-routing-key": "", "alternate-exchange": "", "queue-mode": "lazy", "consumer-timeout": 1800000,
+      "dead-letter-routing-key": "", "alternate-exchange": "", "queue-mode": "lazy",
+      "consumer-timeout": 1800000,
       "max-age": "7D", "federation-upstream-set": "all"},
   },
   "operator-policies": {

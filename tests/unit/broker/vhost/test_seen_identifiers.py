@@ -9,14 +9,19 @@ from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.deduplication.identifiers import FOREVER, KnownIdentifiers
 from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.virtual_clock import VirtualClock
-from leveret.broker.vhost.seen_identifiers import Place, SeenIdentifiers, SeenKey, SeenPlaces
+from leveret.broker.vhost.seen_identifiers import (
+    ExchangePlace,
+    SeenIdentifiers,
+    SeenKey,
+    SeenPlaces,
+)
 from leveret.storage.messages.message import Message
 from leveret.storage.queue.transient_queue import TransientQueue
 from tests.turns_by_hand import TurnsByHand
 from tests.unit.broker.queues.fakes import ADDRESS
 from tests.unit.cluster.remote_queues.fakes import Publisher
 
-PLACE = Place("/", "x")
+PLACE = ExchangePlace("/", "x")
 
 
 def header(identifier, ttl=None):

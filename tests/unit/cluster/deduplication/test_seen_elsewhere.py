@@ -4,7 +4,12 @@ import pytest
 
 from leveret.broker.queues.deduplication.identifiers import KnownIdentifiers
 from leveret.broker.runtime.virtual_clock import VirtualClock
-from leveret.broker.vhost.seen_identifiers import Place, SeenIdentifiers, SeenKey, SeenPlaces
+from leveret.broker.vhost.seen_identifiers import (
+    ExchangePlace,
+    SeenIdentifiers,
+    SeenKey,
+    SeenPlaces,
+)
 from leveret.cluster.deduplication.seen_elsewhere import (
     CATCH_UP_MS_MAX,
     IDENTIFIERS_FEATURE,
@@ -14,7 +19,7 @@ from leveret.cluster.deduplication.seen_elsewhere import (
 from tests.linked_nodes import LinkEnd, LinkServices
 from tests.turns_by_hand import TurnsByHand
 
-PLACE = Place("/", "x")
+PLACE = ExchangePlace("/", "x")
 FUTURE_MS = 1 << 50
 
 
