@@ -4,8 +4,7 @@ A node tells the others of each identifier when a message passes (`IdentifiersSe
 gives them the message: both take the same link, in this order. They answer when they have it, on
 disk if the exchange wants that (`IdentifierKept`), and only then the publisher gets its confirm. A
 node that starts, gets a link or learns of an exchange asks for what the others have
-(`IdentifiersWanted`), and gets it in parts, with
-`IdentifiersTold` as the last one.
+(`IdentifiersWanted`), and gets it in parts, with `IdentifiersTold` as the last one.
 
 What is promised, and what is not: broker/vhost/seen_identifiers.py.
 

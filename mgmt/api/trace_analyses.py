@@ -6,7 +6,8 @@ events, so each node of a cluster is asked for its own analyses.
 
 import asyncio
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +70,8 @@ async def start_trace_analysis(call: Call) -> Any:
     analyses = call.node.analyses
     logs, out = await _places(call, analyses.analysis, window)
     await call.note("trace.analysis.started", KIND, "", "Starting an analysis of trace logs")
-    try:
+    with _refusing():
         await analyses.analyse(logs, out, window)
-    except JobRunsError as error:
-        raise conflict(str(error)) from None
-    except OSError as error:
-        raise bad_request(f"the analysis cannot be started: {error.strerror}") from None
     return Created()
 
 
@@ -87,6 +84,17 @@ async def cancel_trace_analysis(call: Call) -> Any:
     await call.note("trace.analysis.cancelled", KIND, "", "Cancelling the analysis of trace logs")
     await analyses.cancel(analyses.analysis)
     return NoContent()
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Answer the request with the reason why an analysis cannot be started."""
+    try:
+        yield
+    except JobRunsError as error:
+        raise conflict(str(error)) from None
+    except OSError as error:
+        raise bad_request(f"the analysis cannot be started: {error.strerror}") from None
 
 
 def _window(body: Mapping[str, Any]) -> AnalysedWindow:
@@ -230,12 +238,8 @@ async def start_trace_findings(call: Call) -> Any:
     since_us = round(call.facade.wall_time_s() * 1_000_000) - HOUR_US
     logs, out = await _places(call, analyses.findings, AnalysedWindow(since_us))
     await call.note("trace.findings.started", KIND, "", "Starting to analyse the last hour")
-    try:
+    with _refusing():
         await analyses.follow(logs, out)
-    except JobRunsError as error:
-        raise conflict(str(error)) from None
-    except OSError as error:
-        raise bad_request(f"the analysis cannot be started: {error.strerror}") from None
     return Created()
 
 
