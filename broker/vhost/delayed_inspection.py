@@ -9,7 +9,7 @@ delayed_messages.py); one that moves meanwhile may be read twice, and can be tak
 from collections.abc import AsyncGenerator, Sequence
 from typing import TypeAlias
 
-from leveret.broker.queues.classic.inspection import read_on
+from leveret.broker.queues.delivery.reading import read_on
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.vhost.delayed_messages import BUCKETS, Bucket, DelayedMessages, Loaded
 

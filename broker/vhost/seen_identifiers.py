@@ -33,11 +33,12 @@ from leveret.broker.queues.deduplication.identifiers import (
     key_of,
     ttl_ms_of,
 )
+from leveret.broker.queues.delivery.reading import read_all
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.long_work import Step
 from leveret.broker.runtime.names import EXCHANGE, resource
 from leveret.broker.runtime.pending import Answer
-from leveret.storage.contract.backing_queue import BackingQueue, BeingRead, Unreadable
+from leveret.storage.contract.backing_queue import BackingQueue, Unreadable
 from leveret.storage.messages.message import Address, Entry, Message
 from leveret.storage.messages.message_run import run_of
 
@@ -203,25 +204,23 @@ class SeenIdentifiers:
             return
         cursor = backing.cursor()
         try:
-            while True:
-                try:
-                    entries = cursor.read(READ_BYTES)
-                except BeingRead as error:
-                    answer: Answer[None] = Answer()
-                    error.when_done(partial(answer.give, None))
-                    yield answer
-                    continue
-                if not entries:
-                    break
-                for entry in entries:
-                    self._restore(entry)
-                yield READ_WORK * len(entries)
+            yield from read_all(self, cursor, READ_BYTES, READ_WORK)
         except Unreadable as error:
             place = resource(EXCHANGE, self._place.exchange, self._place.vhost)
             logger.error("%s does not know all identifiers that it has seen: %s", place, error)
         finally:
             cursor.close()
         self.restored.give(None)
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether the identifiers on disk are still to be read (`MessageReader`)."""
+        return self._backing is not None
+
+    def read(self, entries: Sequence[Entry]) -> None:
+        """Know identifiers that were on disk."""
+        for entry in entries:
+            self._restore(entry)
 
     def _restore(self, entry: Entry) -> None:
         now_ms, expires_at_ms = self._now_ms(), entry.expires_at_ms

@@ -13,7 +13,8 @@ from typing import Any
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import field_to_json
-from leveret.broker.queues.classic.inspection import Inspection, read_on
+from leveret.broker.queues.classic.inspection import Inspection
+from leveret.broker.queues.delivery.reading import read_on
 from leveret.broker.runtime.patterns import OutOfTimeError
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import connect

@@ -6,7 +6,8 @@ import threading
 import aiormq
 import pytest
 
-from leveret.broker.queues.classic.inspection import Inspection, read_on
+from leveret.broker.queues.classic.inspection import Inspection
+from leveret.broker.queues.delivery.reading import read_on
 from leveret.storage.disk.disk import Disk
 from tests.protocol.test_unreadable_messages import PERSISTENT, all_on_disk, until
 from tests.stored_broker import StoredBroker
@@ -144,5 +145,23 @@ async def test_management_waits_for_what_it_browses(tmp_path, size):
         assert [entry.message.body for entry in found] == [body(n, size) for n in range(count)]
         taken = inspection.take(found[1:])
         assert [entry.message.body for entry in taken] == [body(n, size) for n in range(1, count)]
+        assert LOOP not in disk.readers
+        await channel.connection.close()
+
+
+@pytest.mark.parametrize("size", [IN_SEGMENTS, IN_BODIES, LARGE])
+async def test_publishers_wait_until_identifiers_are_read(tmp_path, size):
+    disk = SlowDisk()
+    async with StoredBroker(tmp_path, disk=disk) as node:
+        channel, queue = await on_disk(node, disk, size, 3 if size == LARGE else COUNT)
+        queue.apply(queue.options._replace(deduplicates=True))
+        publishing = asyncio.create_task(
+            channel.basic_publish(b"late", routing_key="lazy", properties=PERSISTENT)
+        )
+        await until(lambda: disk.readers)
+        await serves_others(node)
+        assert not publishing.done()
+        disk.is_well.set()
+        await publishing
         assert LOOP not in disk.readers
         await channel.connection.close()

@@ -9,7 +9,6 @@ The name of a message is its position in the queue (`BackingQueue.position_of`),
 valid while the message is in the queue.
 """
 
-import asyncio
 from collections.abc import Sequence
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
@@ -18,8 +17,9 @@ from leveret.broker.queues.contract.waiting_retries import (
     WaitingRetries,
     WaitingRetry,
 )
+from leveret.broker.queues.delivery.reading import read_on
 from leveret.broker.runtime.pending import Answer
-from leveret.storage.contract.backing_queue import BeingRead, Cursor
+from leveret.storage.contract.backing_queue import Cursor
 from leveret.storage.messages.message import Entry
 
 NAME_DIGITS_MAX = 20
@@ -100,25 +100,6 @@ class RetriesOfQueue:
         """Have messages delivered now, or drop them."""
         retries = self._queue.retries
         answer.give(0 if retries is None else retries.end_waiting(chosen, is_discarded))
-
-
-async def read_on(cursor: Cursor, bytes_max: int) -> list[Entry]:
-    """The result of `Cursor.read`, which runs in a thread if it has to wait for the disk."""
-    future: asyncio.Future[list[Entry]] = asyncio.get_running_loop().create_future()
-
-    def read() -> None:
-        if future.done():
-            # The caller no longer waits for the answer.
-            return
-        try:
-            future.set_result(cursor.read(bytes_max))
-        except BeingRead as error:
-            error.when_done(read)
-        except Exception as error:
-            future.set_exception(error)
-
-    read()
-    return await future
 
 
 def _is_name(name: str) -> bool:

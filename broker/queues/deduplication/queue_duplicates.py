@@ -23,11 +23,12 @@ from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.deduplication.identifiers import SIZE_DEFAULT, KnownIdentifiers, key_of
+from leveret.broker.queues.delivery.reading import read_all
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.long_work import LongWork, Step
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Turns
-from leveret.storage.contract.backing_queue import BackingQueue, BeingRead, Unreadable
+from leveret.storage.contract.backing_queue import BackingQueue, Unreadable
 from leveret.storage.messages.message import Entry, Message
 
 READ_BYTES: Final = 128 * 1024
@@ -97,7 +98,7 @@ class QueueDuplicates:
     def delivered(self, entries: Sequence[Entry]) -> None:
         """Messages are delivered, perhaps before they were read."""
         if self._is_reading:
-            self._add(entries)
+            self.read(entries)
 
     def left(self, messages: Sequence[Message]) -> None:
         """Messages have left the queue."""
@@ -120,29 +121,33 @@ class QueueDuplicates:
     def _reading(self, queue: DeduplicatingQueue) -> Iterator[Step]:
         cursor = queue.backing.cursor(self._start(queue.backing))
         try:
-            while self._queue is not None:
+            while self.wants_more:
                 try:
-                    entries = cursor.read(READ_BYTES)
-                except BeingRead as error:
-                    answer: Answer[None] = Answer()
-                    error.when_done(partial(answer.give, None))
-                    yield answer
-                    continue
+                    yield from read_all(self, cursor, READ_BYTES, READ_WORK)
+                    break
                 except Unreadable as error:
                     logger.error("%s: %s; reading identifiers is retried", queue.what, error)
-                    again: Answer[None] = Answer()
-                    self._clock.call_later_ms(READ_AGAIN_MS, partial(again.give, None))
-                    yield again
-                    continue
-                if not entries:
-                    break
-                self._add(entries)
-                yield READ_WORK * len(entries)
+                again: Answer[None] = Answer()
+                self._clock.call_later_ms(READ_AGAIN_MS, partial(again.give, None))
+                yield again
         finally:
             cursor.close()
-        if self._queue is not None:
+        if self.wants_more:
             self._is_reading = False
             self._publish_waiting(queue)
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether messages are still to be read (`MessageReader`)."""
+        return self._queue is not None
+
+    def read(self, entries: Sequence[Entry]) -> None:
+        """Know the identifiers of messages that the queue has."""
+        now_ms = self._clock.now_ms()
+        for entry in entries:
+            key = _key_of(entry.message)
+            if key and not self.known.has(key, now_ms):
+                self.known.add_present(key, now_ms)
 
     def _start(self, backing: BackingQueue) -> int:
         """Where to begin: only the last messages, if not all of their identifiers can be known."""
@@ -151,13 +156,6 @@ class QueueDuplicates:
             return 0
         start, end = given[0]
         return max(start, end - self.known.size)
-
-    def _add(self, entries: Sequence[Entry]) -> None:
-        now_ms = self._clock.now_ms()
-        for entry in entries:
-            key = _key_of(entry.message)
-            if key and not self.known.has(key, now_ms):
-                self.known.add_present(key, now_ms)
 
     def _publish_waiting(self, queue: DeduplicatingQueue) -> None:
         waiting, self._waiting = self._waiting, []

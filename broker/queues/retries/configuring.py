@@ -6,15 +6,15 @@ counted and shown. A consumer that is faster does the same for the messages that
 message that cannot be read is left to consumers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.dead_letters.dead_lettering import DeadLettering
+from leveret.broker.queues.delivery.reading import read_all
 from leveret.broker.queues.retries.retries import Retries, ReturningQueue, are_wanted
 from leveret.broker.runtime.long_work import LongWork, Step
-from leveret.broker.runtime.pending import Answer
-from leveret.storage.contract.backing_queue import BeingRead, Unreadable
+from leveret.storage.contract.backing_queue import Unreadable
 from leveret.storage.messages.message import Entry
 
 READ_BYTES = 256 * 1024
@@ -55,40 +55,34 @@ def configured(
 
 
 class _Search:
-    """Reads the messages below the position `end`."""
+    """Reads the messages below the position `end` (`MessageReader`)."""
 
     def __init__(self, queue: ConfiguredQueue, end: int) -> None:
         self._queue = queue
         self._end = end
         self._position = 0
-        self._entries: list[Entry] = []
 
     def steps(self) -> Iterator[Step]:
         """Each step reads a piece of the queue, or waits for the disk."""
-        while self._position < self._end and not self._queue.is_deleted:
-            answer: Answer[None] = Answer()
-            self._read(answer)
-            if not answer.is_given:
-                yield answer
-            entries, retries = self._entries, self._queue.retries
-            if not entries or retries is None or self._queue.is_deleted:
-                return
-            self._position = self._queue.backing.position_of(entries[-1]) + 1
-            retries.found(entries)
-            yield READ_WORK * len(entries)
+        if not self.wants_more:
+            return
+        cursor = self._queue.backing.cursor()
+        try:
+            yield from read_all(self, cursor, READ_BYTES, READ_WORK)
+        except Unreadable:
+            return
+        finally:
+            cursor.close()
 
-    def _read(self, answer: Answer[None]) -> None:
-        """Read the next piece; none if it cannot be read."""
-        self._entries = []
-        if not self._queue.is_deleted:
-            cursor = self._queue.backing.cursor(self._position)
-            try:
-                self._entries = cursor.read(READ_BYTES)
-            except BeingRead as error:
-                error.when_done(lambda: self._read(answer))
-                return
-            except Unreadable:
-                pass
-            finally:
-                cursor.close()
-        answer.give(None)
+    @property
+    def wants_more(self) -> bool:
+        """Whether there may be more of them, and the queue still has retries."""
+        queue = self._queue
+        return self._position < self._end and queue.retries is not None and not queue.is_deleted
+
+    def read(self, entries: Sequence[Entry]) -> None:
+        """Put those of these aside that wait."""
+        self._position = self._queue.backing.position_of(entries[-1]) + 1
+        retries = self._queue.retries
+        if retries is not None:
+            retries.found(entries)

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from leveret.broker.declarations.values import Declaration, PutExchange, PutQueue, encode
-from leveret.broker.queues.classic.inspection import read_on
+from leveret.broker.queues.delivery.reading import read_on
 from leveret.broker.registry.contents import contents
 from leveret.broker.registry.registry import Registry
 from leveret.broker.runtime.pending import Answer, given

@@ -27,6 +27,7 @@ from leveret.broker.declarations.values import PutPlacement, PutQueue
 from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.queue_kind import QUORUM
 from leveret.broker.queues.contract.queue_kinds import queue_type
+from leveret.broker.queues.delivery.reading import read_on
 from leveret.broker.registry import stored
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.names import QUEUE, resource
@@ -48,7 +49,7 @@ from leveret.cluster.quorum.queue_groups.older_messages import (
 )
 from leveret.cluster.remote_queues.message_runs import RunWriter
 from leveret.cluster.replicated_queues.membership_record import decode_record, placed
-from leveret.storage.contract.backing_queue import BackingQueue, BeingRead
+from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.metadata.metadata import Metadata
 from leveret.storage.metadata.metadata_rows import Definitions, QueueRow
 from leveret.storage.store.store import Store
@@ -165,16 +166,7 @@ class TakingOver:
         """Propose all messages of a level."""
         member = self._groups.members[group]
         cursor = part.cursor()
-        while True:
-            try:
-                entries = cursor.read(READ_BYTES)
-            except BeingRead as reading:
-                is_read = asyncio.Event()
-                reading.when_done(is_read.set)
-                await is_read.wait()
-                continue
-            if not entries:
-                break
+        while entries := await read_on(cursor, READ_BYTES):
             self._count += len(entries)
             messages = [older_message(entry, level) for entry in entries]
             proposed = member.propose_entries(list(self._entries(messages)))
