@@ -1,25 +1,32 @@
 """Fixtures and settings of all tests.
 
 No example of hypothesis has a time limit, and pika waits for a node as long as tests do: its 15 s
-for a handshake are not enough on a busy machine. Nodes that tests start have no links to others
-unless they say so: they run side by side, and their ports would be taken.
+for a handshake are not enough on a busy machine, nor are a node's 10 s for it, and its 15 s for a
+method. Nodes that tests start have no links to others unless they say so: they run side by side,
+and their ports would be taken.
 """
 
 import gc
 import os
 import signal
+import sys
 
 import pytest
 from hypothesis import settings
 from pika.connection import Parameters
 
 from leveret.storage.segments import ledger, segments
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import OPERATION_MS, PATIENCE_SECONDS
 
 os.environ.setdefault("LEVERET_CLUSTER_PORT", "0")
+os.environ.setdefault("LEVERET_CHANNEL_OPERATION_TIMEOUT", str(OPERATION_MS))
+os.environ.setdefault("LEVERET_HANDSHAKE_TIMEOUT", str(1000 * PATIENCE_SECONDS))
 
 settings.register_profile("leveret", deadline=None)
 settings.load_profile("leveret")
+
+STREAM_REQUEST_SECONDS = 30
+"""rstream waits as long for an answer that a lost node does not give, before it tries another."""
 
 Parameters.DEFAULT_SOCKET_TIMEOUT = PATIENCE_SECONDS
 Parameters.DEFAULT_STACK_TIMEOUT = PATIENCE_SECONDS
@@ -32,6 +39,8 @@ def pytest_collection():
     try:
         return (yield)
     finally:
+        if streams := sys.modules.get("rstream.constants"):
+            streams.DEFAULT_REQUEST_TIMEOUT = STREAM_REQUEST_SECONDS
         gc.freeze()
         gc.enable()
 

@@ -8,6 +8,10 @@ from collections.abc import Callable
 
 PATIENCE_SECONDS = 120
 POLL_SECONDS = 0.005
+OPERATION_MS = 60_000
+"""How long a client's method may wait on the nodes of tests, where a busy machine makes it wait.
+Tests of this limit have nodes with a clock of their own.
+"""
 LOOK_SECONDS = 0.05
 """Between two looks at a node. Each asks it by HTTP: more of them take the processor from it."""
 

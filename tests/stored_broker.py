@@ -1,9 +1,15 @@
 """An embedded broker with a data directory, whose parts a test may replace."""
 
+from dataclasses import replace
+
+from leveret.broker.config import Config
 from leveret.broker.node.broker import Broker
 from leveret.cluster.node.lone_node import LoneNode
 from leveret.storage.metadata.metadata import SqliteMetadata
 from leveret.testing import EmbeddedBroker, ThreadedBroker
+from tests.patience import OPERATION_MS
+
+PATIENT = replace(Config(), channel_operation_timeout_ms=OPERATION_MS)
 
 
 class StoredBroker(EmbeddedBroker):
@@ -16,6 +22,8 @@ class StoredBroker(EmbeddedBroker):
         self, directory, *, make_metadata=SqliteMetadata, disk=None, virtual_clock=False,
         config=None, streams=False,
     ):  # fmt: skip
+        if not virtual_clock:
+            config = config or PATIENT
         super().__init__(config, virtual_clock=virtual_clock, streams=streams)
         self._directory = directory
         self._make_metadata = make_metadata

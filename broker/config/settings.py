@@ -223,7 +223,8 @@ class Config:
         MILLISECONDS,
         15_000,
         "How long a client's method may wait for an authentication backend or for another node "
-        "before its channel is closed.",
+        "before its channel is closed. A method that waits for the leader of a quorum queue or of "
+        "a stream is refused after two thirds of this time.",
     )
 
     # Limits

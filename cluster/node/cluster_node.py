@@ -84,6 +84,7 @@ from leveret.cluster.remote_queues.placed_factory import serve_placed
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.cluster.replicated_queues.client.own_node import OwnNode
 from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
+from leveret.cluster.replicated_queues.client.timed_request import answer_ms
 from leveret.cluster.retained import retained_copies
 from leveret.cluster.retained.retained_copies import RetainedCopies
 from leveret.cluster.rpc.absent_owners import AbsentOwnersElsewhere
@@ -234,12 +235,9 @@ class ClusterNode(LogListener):
         self._ordered_start = OrderedStart(self._config.cluster, links, self.rpc, self._clock, log)
         self.links.register(METADATA_SERVICE, log)
         self.states = NodeStates(
-            links,
-            services.alarms,
-            services.client_addresses,
-            services.mqtt_addresses,
+            links, services.alarms, services.client_addresses, services.mqtt_addresses,
             services.amqp10_addresses,
-        )
+        )  # fmt: skip
         self.states.static_shovels_changed = lambda: self.running_changed(self.running)
         LimitedCounts(links, services)
         RetainedCopies(links, services.retained, self._clock)
@@ -285,10 +283,10 @@ class ClusterNode(LogListener):
         assert store is not None, "a node with links has a data directory"
         queues = self._queues
         node = OwnNode(
-            queues.node, SenderNumbers(queues.node, queues.incarnation), queues.addresses,
-            queues.untaken, self._services.counts.given_by_quorum_queues,
-            not self._services.config.is_as_rabbitmq_4,
-            self._services.config.is_as_rabbitmq_4_3, partial(self._all_have, ANNOTATIONS_FEATURE),
+            queues.node, answer_ms(self._config.channel_operation_timeout_ms),
+            SenderNumbers(queues.node, queues.incarnation), queues.addresses, queues.untaken,
+            self._services.counts.given_by_quorum_queues, not self._config.is_as_rabbitmq_4,
+            self._config.is_as_rabbitmq_4_3, partial(self._all_have, ANNOTATIONS_FEATURE),
             partial(self._all_have, DEDUPLICATION_FEATURE),
             partial(self._all_have, ON_TIME_FEATURE),
         )  # fmt: skip

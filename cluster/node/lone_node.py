@@ -16,6 +16,7 @@ from leveret.cluster.placement.replicated_kind import ReplicatedKinds
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.cluster.replicated_queues.client.own_node import OwnNode
 from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
+from leveret.cluster.replicated_queues.client.timed_request import answer_ms
 from leveret.cluster.replicated_queues.known_runs import KnownRuns
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.metadata.metadata_rows import Definitions
@@ -76,7 +77,8 @@ class LoneNode:
         else:
             incarnation = next_incarnation(self._data_dir, now_s)
         node = OwnNode(
-            self._name, SenderNumbers(self._name, incarnation), Addresses(),
+            self._name, answer_ms(services.config.channel_operation_timeout_ms),
+            SenderNumbers(self._name, incarnation), Addresses(),
             UntakenBytes(services.flow.set_nodes_behind), services.counts.given_by_quorum_queues,
             not services.config.is_as_rabbitmq_4, services.config.is_as_rabbitmq_4_3,
         )  # fmt: skip

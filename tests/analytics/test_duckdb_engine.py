@@ -18,6 +18,7 @@ from leveret.analytics.traces.trace_files import EVERYTHING
 from tests.analytics.logs import START_US, event, write_log
 from tests.analytics.running import analyze_quickly
 from tests.analytics.tables import read_rows
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.mark.parametrize("name", ["a 'quoted' one", "[1]*{2}?", "day=1", "ü ☃"])
@@ -91,7 +92,7 @@ def test_a_fault_ends_the_reading_of_all_files(tmp_path, monkeypatch):
     def read(part, window):
         if part.path == "full":
             raise OSError("no space left")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             yield pa.RecordBatch.from_pylist([], record_files.ARROW_COLUMNS)
         pytest.fail("it was not stopped")

@@ -15,6 +15,7 @@ from tests.analytics.counts import write_counts
 from tests.analytics.known_trace import write_known_trace
 from tests.analytics.logs import MINUTE_US, START_US, event, header, write_log
 from tests.analytics.tables import everything, read_rows, without_directories
+from tests.patience import PATIENCE_SECONDS
 
 WRITES_TABLES = "leveret.analytics.job.follow.write_tables"
 DAY_US = 24 * 60 * MINUTE_US
@@ -101,7 +102,7 @@ def interrupt_when(is_time):
     """Send one SIGINT when the condition becomes true."""
 
     def watch():
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not is_time() and time.monotonic() < deadline:
             time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGINT)

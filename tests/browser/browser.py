@@ -61,6 +61,7 @@ class Browser:
         self.prefix = prefix
         self.url = f"http://127.0.0.1:{node.http_port}{prefix}"
         self._console = []
+        self._panels = {}
 
     def begin(self, name="guest", password="guest"):
         """Open the overview, logged in without using the login form."""
@@ -150,8 +151,17 @@ class Browser:
         self.wait(lambda: self.heading() == title, f"heading {title}")
 
     def see_in(self, panel, text):
-        """Wait for a text in a section of the page."""
-        self.wait(lambda: text in self.text_of(panel), f"{text} in a panel")
+        """Wait for a text in a section of the page, or in the one that takes its place."""
+        self.wait(lambda: text in self._text_of_panel(panel), f"{text} in a panel")
+
+    def _text_of_panel(self, panel):
+        """A page whose refresh has failed is built again, with other elements."""
+        try:
+            return self.text_of(panel)
+        except StaleElementReferenceException:
+            if panel.id not in self._panels:
+                raise
+            return self.text_of(self.panel(self._panels[panel.id]))
 
     # Actions
 
@@ -197,6 +207,7 @@ class Browser:
         found = self.wait(
             lambda: self.driver.find_element(By.CSS_SELECTOR, f'section[aria-label="{name}"]'), name
         )
+        self._panels[found.id] = name
         for fold in found.find_elements(By.CSS_SELECTOR, "details:not([open]) > summary"):
             if fold.find_elements(By.TAG_NAME, "h2"):
                 self.click(lambda fold=fold: fold, f"the title {name}")

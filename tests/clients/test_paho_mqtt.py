@@ -61,7 +61,10 @@ async def test_every_version(port, protocol):
 
 
 async def test_a_request_and_its_response_with_aiomqtt(port):
-    login = {"username": "guest", "password": "guest", "protocol": aiomqtt.ProtocolVersion.V5}
+    login = {
+        "username": "guest", "password": "guest", "protocol": aiomqtt.ProtocolVersion.V5,
+        "timeout": PATIENCE_SECONDS,
+    }  # fmt: skip
     properties = Properties(PacketTypes.PUBLISH)
     properties.ResponseTopic, properties.CorrelationData = "answers/1", b"\xff\1"
     async with (

@@ -82,10 +82,15 @@ class ClusteredNode:
         self.wait_until(lambda: self.log.count(text) > seen, f"the log has {text!r} once more")
 
     def wait_until(self, condition, what):
+        self.wait_to_have(condition, what)
+
+    def wait_to_have(self, look, what):
+        """Look until there is something; return it. what: what was waited for, for the error."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not condition():
+        while not (found := look()):
             assert time.monotonic() < deadline, f"waited until {what}\n{self.log[-3000:]}"
             time.sleep(LOOK_SECONDS)
+        return found
 
     def wait_for_end(self):
         """Wait until the process has ended by itself; return its exit code."""

@@ -22,6 +22,17 @@ def shown(node, queue):
     return row["leader"], sorted(row["members"])
 
 
+def wait_until_shown(node, queue, leader, *members):
+    """Wait until a node shows a queue as led by one node, with members on these nodes.
+
+    A queue that has lost its leader is shown with the next one when that has declared so.
+    """
+    wanted = leader.name, sorted(one.name for one in members)
+    node.wait_until(
+        lambda: shown(node, queue) == wanted, f"{queue} is led and has members: {wanted}"
+    )
+
+
 def bodies(node, queue, count):
     """Take messages by a client of a node."""
     with node.connect() as connection:

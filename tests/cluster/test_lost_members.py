@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from tests.cluster.clustered_nodes import form, queues
-from tests.cluster.quorum_steps import bodies, declare, shown
+from tests.cluster.quorum_steps import bodies, declare, shown, wait_until_shown
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def assert_has_everything(node, others, queue, *expected):
     """The member of a node goes on alone, and has these messages."""
     for other in others:
         node.ctl("delete_member", queue, other.name)
-    assert shown(node, queue) == (node.name, [node.name])
+    wait_until_shown(node, queue, node, node)
     assert bodies(node, queue, len(expected)) == [*expected]
 
 
@@ -53,7 +53,8 @@ def test_a_node_that_is_removed_leaves_working_queues(cluster):
     assert "is deleted: its only member was on node" in a.log + b.log
     assert "only" not in queues(a)
     assert shown(a, "three")[1] == [a.name, b.name]
-    a.wait_until(lambda: shown(a, "two") == (other, [other]), "the other member goes on alone")
+    (left,) = [node for node in (a, b) if node.name == other]
+    wait_until_shown(a, "two", left, left)
     for queue in ("three", "two"):
         declare(a, queue, b"2", **({} if queue == "three" else {"x-quorum-initial-group-size": 2}))
         assert bodies(b, queue, 2) == [b"1", b"2"]

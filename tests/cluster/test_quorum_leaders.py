@@ -71,17 +71,18 @@ def test_placements_follow_the_leaders_of_a_node_that_dies(nodes, queues):
     b.wait_until(lambda: consumers() == 0, "consumers of the dead node are not counted")
     other.connection.close()
     a.start()
-    assert leaders(a, queues) == leaders(c, queues)
+    led_by(a, queues, b, c)
 
 
 def test_leaders_are_spread_and_transferred(nodes, queues):
     a, b, c = nodes
     led = b.ctl_json("rebalance", "quorum", "--queue-pattern", "test_leaders_are")
     assert [one["Number of quorum queues"] for one in led] == [2, 2, 2]
-    assert sorted(leaders(a, queues)) == sorted(2 * [one.name for one in nodes])
+    spread = sorted(2 * [one.name for one in nodes])
+    a.wait_until(lambda: sorted(map(str, leaders(a, queues))) == spread, "each node leads two")
     for name in queues:
         c.ctl("transfer_leader", name, b.name)
-        assert shown(a, name)["raft"]["leader"] == b.name
+    led_by(a, queues, b)
     said = a.ctl("transfer_leader", queues[0], "nobody@host", succeeds=False)
     assert "has no member on node 'nobody@host'" in said
     assert "does not exist" in a.ctl("transfer_leader", "none", b.name, succeeds=False)
@@ -92,7 +93,6 @@ def test_a_node_under_maintenance_leads_nothing(nodes, queues):
     with ConfirmedPublisher(b, queues[0]) as publisher:
         b.wait_until(lambda: publisher.confirmed, "messages are confirmed")
         a.ctl("drain")
-        assert a.name not in leaders(b, queues)
         before = len(publisher.confirmed)
         b.wait_until(lambda: len(publisher.confirmed) > before + 20, "publishing goes on")
     led_by(b, queues, b, c)
@@ -105,7 +105,6 @@ def test_a_node_under_maintenance_leads_nothing(nodes, queues):
 def test_a_node_that_stops_hands_over_its_leaders(nodes, queues):
     a, b, c = nodes
     a.stop()
-    assert a.name not in leaders(b, queues)
     led_by(b, queues, b, c)
     assert "before the leaders" not in a.log
     a.start()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.clients import take
 from tests.cluster.managed_nodes import ManagedNode
-from tests.cluster.quorum_steps import QUORUM, bodies, declare, shown
+from tests.cluster.quorum_steps import QUORUM, bodies, declare, shown, wait_until_shown
 from tests.cluster.test_renaming import rename
 
 RECONCILIATION = "quorum_queue.continuous_membership_reconciliation"
@@ -115,7 +115,7 @@ def test_a_queue_goes_on_with_one_member_when_the_others_are_given_up(cluster):
         node.stop(signal.SIGKILL)
     a.ctl("force_shrink_member_to_current_member", "recovered")
     assert "will continue with only its member on node" in a.log
-    assert shown(a, "recovered") == (a.name, [a.name])
+    wait_until_shown(a, "recovered", a, a)
     declare(a, "recovered", b"3")
     for node in (b, c):
         node.start()
@@ -125,7 +125,7 @@ def test_a_queue_goes_on_with_one_member_when_the_others_are_given_up(cluster):
     # The new member gets everything: the queue goes on without the member that it was taken from.
     a.ctl("add_member", "recovered", b.name)
     a.ctl("delete_member", "recovered", a.name)
-    assert shown(c, "recovered") == (b.name, [b.name])
+    wait_until_shown(c, "recovered", b, b)
     assert bodies(c, "recovered", 3) == [b"1", b"2", b"3"]
 
 
@@ -203,7 +203,7 @@ def test_a_member_is_added_although_a_node_dies_meanwhile(cluster, dies):
     other.ctl("add_member", queue, new.name)
     other.ctl("delete_member", queue, leader.name)
     other.ctl("delete_member", queue, other.name)
-    assert shown(other, queue) == (new.name, [new.name])
+    wait_until_shown(other, queue, new, new)
     assert bodies(leader, queue, 2) == [b"1", b"2"]
 
 
@@ -227,5 +227,5 @@ def test_members_stay_on_nodes_that_are_renamed(cluster):
     declare(c, "renamed", b"2")
     for other in (a, c):
         b.ctl("delete_member", "renamed", other.name)
-    assert shown(b, "renamed") == (b.name, [b.name])
+    wait_until_shown(b, "renamed", b, b)
     assert bodies(a, "renamed", 2) == [b"1", b"2"]

@@ -42,15 +42,13 @@ def publish(channel, queue, *bodies):
 
 def leader_of(queue, nodes):
     """The node that leads a queue, and the others."""
-    asked = nodes[0]
+    asked, by_name = nodes[0], {node.name: node for node in nodes}
 
-    def named():
+    def look():
         shown = asked.ctl_json("list_queues", "name", "leader")
-        return next(one["leader"] for one in shown if one["name"] == queue)
+        return by_name.get(next(one["leader"] for one in shown if one["name"] == queue))
 
-    asked.wait_until(named, f"{queue} has a leader")
-    name = named()
-    (leader,) = [node for node in nodes if node.name == name]
+    leader = asked.wait_to_have(look, f"{queue} has a leader")
     return leader, [node for node in nodes if node is not leader]
 
 

@@ -28,6 +28,8 @@ from tests.unit.broker.queues.fakes import ADDRESS, HEADER, FakeVhost, specified
 
 LEADER = "a@host"
 INCARNATION = 1_700_000_000_000_000
+ANSWER_MS = 10_000
+"""How long requests wait for a leader."""
 
 
 class WorkerByHand:
@@ -196,8 +198,8 @@ class StreamUse:
     def _client(self, group, node):
         specification = specified({"x-queue-type": ("S", "stream")}, durable=True)
         own = OwnNode(
-            node, SenderNumbers(node, INCARNATION), Addresses(), UntakenBytes(self.behind.append),
-            self.given, shows_zero=self.is_as_3,
+            node, ANSWER_MS, SenderNumbers(node, INCARNATION), Addresses(),
+            UntakenBytes(self.behind.append), self.given, shows_zero=self.is_as_3,
         )  # fmt: skip
         group.client = StreamQueueClient(self.vhost, specification, own, group)
         return group.client

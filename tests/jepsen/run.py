@@ -22,7 +22,7 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -33,6 +33,7 @@ from tests.cluster.clustered_nodes import ClusteredNode
 from tests.cluster.hosted_nodes import AMQP_PORT, Cluster
 from tests.cluster.namespaces import why_not
 from tests.jepsen.account import SHOWN, Account
+from tests.jepsen.clients import Clients
 from tests.jepsen.membership import Membership
 from tests.jepsen.nemesis import Nemesis, NotWhole
 from tests.jepsen.plan import AUTOHEAL, FULL_DISK, IGNORE, MODES, PAUSE_IF_ALL_DOWN, Fault, plan
@@ -43,6 +44,8 @@ from tests.small_disk import mounted
 
 DISK_MEGABYTES = 192
 UNDER_WAY_SHOWN = 20
+PATIENCES_MAX = 4
+"""How often that time is waited for, so that a run ends whose clients go round in circles."""
 
 
 class Run(NamedTuple):
@@ -128,9 +131,9 @@ async def _run(
     try:
         await asyncio.to_thread(nemesis.run, faults)
         changing.cancel()
-        await asyncio.wait_for(clients.stop_publishing(), PATIENCE_SECONDS)
+        await _patiently(clients.stop_publishing(), clients, account)
         timed("the queues are drained")
-        await asyncio.wait_for(clients.drain(), PATIENCE_SECONDS)
+        await _patiently(clients.drain(), clients, account)
     except NotWhole as error:
         problems.append(str(error))
     except TimeoutError:
@@ -150,6 +153,24 @@ async def _run(
     if kind.super_stream:
         figures.append(f"replicas were added or deleted {membership.changes} times")
     return Outcome(problems, [*figures, *account.more_figures()])
+
+
+async def _patiently(steps: Awaitable[None], clients: Clients, account: Account) -> None:
+    """Wait for what clients do. Raises TimeoutError if nothing comes to them for a long time."""
+    task = asyncio.ensure_future(steps)
+    for _ in range(PATIENCES_MAX):
+        before = _progress(clients, account)
+        done, _ = await asyncio.wait({task}, timeout=PATIENCE_SECONDS)
+        if done:
+            return task.result()
+        if _progress(clients, account) == before:
+            break
+    task.cancel()
+    raise TimeoutError
+
+
+def _progress(clients: Clients, account: Account) -> tuple[object, ...]:
+    return len(account.confirmed), account.consumed.total(), clients.under_way
 
 
 def _discarded(data_dir: Path) -> Iterator[str]:

@@ -12,6 +12,7 @@ from leveret.storage.check.repair import repair_store
 from leveret.storage.disk.disk import Disk, StoreError
 from leveret.storage.group_log.entry_reader import EntryDamaged
 from leveret.storage.group_log.kept_files import kept_numbers
+from tests.patience import PATIENCE_SECONDS
 from tests.storage.faulty_disk import ONCE, FaultyDisk
 from tests.storage.stored_groups import GroupNode
 from tests.storage.test_group_log import is_like
@@ -64,7 +65,7 @@ async def use_until_failure(directory, disk):
         # It could not be started; another one can.
         node = GroupNode(directory)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await use(node)
     except (StoreError, RuntimeError):
         # The disk failed: a node stops.

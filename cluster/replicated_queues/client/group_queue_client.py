@@ -19,8 +19,8 @@ from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Actor
 from leveret.cluster.replicated_queues.client.ended_figures import ENDED_FIGURES
-from leveret.cluster.replicated_queues.client.own_node import BEGIN_MS, OwnNode
-from leveret.cluster.replicated_queues.client.timed_request import ANSWER_MS, TimedRequest
+from leveret.cluster.replicated_queues.client.own_node import OwnNode
+from leveret.cluster.replicated_queues.client.timed_request import TimedRequest
 from leveret.cluster.replicated_queues.client.unapplied_hold import UnappliedHold
 
 
@@ -39,8 +39,6 @@ class GroupQueueClient(Actor):
 
     is_exchange: ClassVar[bool] = False
     is_down: ClassVar[bool] = False
-    begin_ms: ClassVar[int] = BEGIN_MS
-    """How long a declaration waits for the first leader, in milliseconds."""
 
     def __init__(self, owner: QueueOwner, specification: QueueSpecification, node: OwnNode) -> None:
         super().__init__()
@@ -96,7 +94,7 @@ class GroupQueueClient(Actor):
             f"Cannot declare {self.kind.name} {self._what} on node '{node}' with leader on node "
             f"'{self.placement.node or node}': cluster_not_formed",
         )
-        self._begun.append(TimedRequest(answer, self._clock, error, self.begin_ms))
+        self._begun.append(TimedRequest(answer, self._clock, error, self._node.answer_ms))
 
     def _has_begun(self) -> None:
         """Answer `begin`: there is a leader."""
@@ -110,9 +108,13 @@ class GroupQueueClient(Actor):
         for request in begun:
             request.refuse(self.gone)
 
-    def _timed(self, answer: Answer[Any], doing: str, time_ms: int = ANSWER_MS) -> TimedRequest:
-        """A request that is answered in time. doing: for the error text, what could not be done."""
-        return TimedRequest(answer, self._clock, partial(self._timed_out, doing), time_ms)
+    def _timed(self, answer: Answer[Any], doing: str, time_ms: int = 0) -> TimedRequest:
+        """A request that is answered in time. doing: for the error text, what could not be done.
+
+        time_ms: if it is not as long as most requests wait.
+        """
+        late = partial(self._timed_out, doing)
+        return TimedRequest(answer, self._clock, late, time_ms or self._node.answer_ms)
 
     def _timed_out(self, doing: str) -> ConnectionFault:
         """The error for a queue without a majority."""

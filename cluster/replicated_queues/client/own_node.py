@@ -8,9 +8,6 @@ from leveret.cluster.remote_queues.remote_hold import UntakenBytes
 from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
 from leveret.storage.messages.addresses import Addresses
 
-BEGIN_MS = 5000
-"""RabbitMQ's `START_CLUSTER_TIMEOUT`."""
-
 
 def _always() -> bool:
     return True
@@ -19,17 +16,18 @@ def _always() -> bool:
 class OwnNode(NamedTuple):
     """What all clients of a node's replicated queues of a kind share.
 
-    senders: numbers their senders. addresses: shared by all messages that are read. untaken: the
-    bytes that queues have not taken yet. given: counts the messages that clients of this node got
-    from such queues, wherever these are led. shows_zero: whether basic.get shows a delivery count
-    of 0, as before RabbitMQ 4. tells_returns: whether consumers are told how
-    often a message was returned beside its failed deliveries, as since 4.3. takes_annotations:
-    whether all nodes keep the annotations of modified messages. takes_identifiers: whether all
-    nodes recognise duplicates. takes_expiry: whether messages may expire wherever they are, on all
-    nodes.
+    answer_ms: how long requests wait for a leader. senders: numbers their senders. addresses:
+    shared by all messages that are read. untaken: the bytes that queues have not taken yet. given:
+    counts the messages that clients of this node got from such queues, wherever these are led.
+    shows_zero: whether basic.get shows a delivery count of 0, as before RabbitMQ 4. tells_returns:
+    whether consumers are told how often a message was returned beside its failed deliveries, as
+    since 4.3. takes_annotations: whether all nodes keep the annotations of modified messages.
+    takes_identifiers: whether all nodes recognise duplicates. takes_expiry: whether messages may
+    expire wherever they are, on all nodes.
     """
 
     name: str
+    answer_ms: int
     senders: SenderNumbers
     addresses: Addresses
     untaken: UntakenBytes

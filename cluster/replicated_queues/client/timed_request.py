@@ -6,8 +6,14 @@ from typing import Any
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.pending import Answer
 
-ANSWER_MS = 10_000
-"""Less than the 15 s that a channel waits (channel_operation_timeout): its own error is vague."""
+
+def answer_ms(channel_operation_timeout_ms: int) -> int:
+    """How long requests wait: less than a channel does, whose own error is vague.
+
+    RabbitMQ has several fixed limits, such as 5 s for the first leader of a declared quorum queue
+    (START_CLUSTER_TIMEOUT), which a busy machine does not keep.
+    """
+    return 2 * channel_operation_timeout_ms // 3
 
 
 class TimedRequest:
@@ -16,9 +22,8 @@ class TimedRequest:
     __slots__ = ("_answer", "_timer")
 
     def __init__(
-        self, answer: Answer[Any], clock: Clock, late: Callable[[], Exception],
-        time_ms: int = ANSWER_MS,
-    ) -> None:  # fmt: skip
+        self, answer: Answer[Any], clock: Clock, late: Callable[[], Exception], time_ms: int
+    ) -> None:
         """late: makes the error for when there is no answer in time."""
         self._answer = answer
         self._timer = clock.call_later_ms(time_ms, lambda: answer.refuse(late()))

@@ -18,7 +18,7 @@ SC2. Each append is confirmed or refused, once, in the order of its publisher.
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from leveret.broker.amqp.errors import ConnectionFault, Fault
 from leveret.broker.amqp10.conversion import ConversionRules
@@ -53,7 +53,7 @@ from leveret.cluster.replicated_queues.client.group_client import (
 )
 from leveret.cluster.replicated_queues.client.group_queue_client import GroupQueueClient
 from leveret.cluster.replicated_queues.client.own_node import OwnNode
-from leveret.cluster.replicated_queues.client.timed_request import ANSWER_MS, TimedRequest
+from leveret.cluster.replicated_queues.client.timed_request import TimedRequest
 from leveret.cluster.streams.client.active_consumers import ActiveConsumers
 from leveret.cluster.streams.client.commands import StreamSenders
 from leveret.cluster.streams.client.ended_group import ENDED_GROUP
@@ -92,9 +92,6 @@ class StreamQueueClient(GroupQueueClient):
     readers: its readers here. entry_reader: decodes its messages for consumers. counts: of
     messages from clients of this node, and to them.
     """
-
-    begin_ms: ClassVar[int] = ANSWER_MS
-    """RabbitMQ's stream coordinator has 30 s (`CMD_TIMEOUT`), longer than a channel waits here."""
 
     __slots__ = (
         "_active", "_consumers", "_gathered", "_group", "_ready", "_reports", "_service", "_users",

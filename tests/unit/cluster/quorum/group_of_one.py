@@ -25,6 +25,8 @@ from leveret.storage.messages.message import Message
 from tests.unit.broker.queues.fakes import ADDRESS, HEADER, FakeConsumer, FakeVhost, specified
 
 NODE, INCARNATION = "a@host", 1_700_000_000_000_000
+ANSWER_MS = 10_000
+"""How long requests wait for a leader."""
 
 
 class GroupOfOne:
@@ -141,12 +143,9 @@ class Use:
         self.specification = specification
         self.behind = []
         self.node = OwnNode(
-            NODE,
-            SenderNumbers(NODE, INCARNATION),
-            Addresses(),
-            UntakenBytes(self.behind.append),
-            MessageCounts(),
-        )
+            NODE, ANSWER_MS, SenderNumbers(NODE, INCARNATION), Addresses(),
+            UntakenBytes(self.behind.append), MessageCounts(),
+        )  # fmt: skip
         self.queue = self.client()
         self.group.propose(Configure(machine_options(self.queue.options, QueueRules.OF_3)))
         self.group.lead()

@@ -35,7 +35,7 @@ from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumber
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Message
 from tests.unit.broker.queues.fakes import ADDRESS, HEADER, FakeVhost, specified
-from tests.unit.cluster.quorum.group_of_one import LimitedConsumer
+from tests.unit.cluster.quorum.group_of_one import ANSWER_MS, LimitedConsumer
 from tests.unit.cluster.remote_queues.fakes import Publisher
 
 NODES = ("a", "b", "c")
@@ -52,12 +52,9 @@ class Node:
         self.name, self.incarnation, self.world = name, incarnation, world
         self.vhost = FakeVhost()
         own = OwnNode(
-            name,
-            SenderNumbers(name, incarnation),
-            Addresses(),
-            UntakenBytes(lambda is_behind: None),
-            MessageCounts(),
-        )
+            name, ANSWER_MS, SenderNumbers(name, incarnation), Addresses(),
+            UntakenBytes(lambda is_behind: None), MessageCounts(),
+        )  # fmt: skip
         self.queue = QuorumQueueClient(self.vhost, SPECIFICATION, own, self)
         self.publisher = Publisher()
         self.published, self.consumers, self.cancelled, self.gets = [], [], [], []

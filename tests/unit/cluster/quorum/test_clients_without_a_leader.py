@@ -5,10 +5,9 @@ import pytest
 from leveret.broker.amqp.errors import ConnectionFault
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.length_requests import LENGTH_MS
-from leveret.cluster.replicated_queues.client.timed_request import ANSWER_MS
 from leveret.cluster.replicated_queues.client.unapplied_hold import WINDOW_BYTES
 from tests.unit.broker.queues.fakes import publish
-from tests.unit.cluster.quorum.group_of_one import LimitedConsumer, Use, run_of
+from tests.unit.cluster.quorum.group_of_one import ANSWER_MS, LimitedConsumer, Use, run_of
 from tests.unit.cluster.remote_queues.fakes import Publisher
 
 
@@ -203,6 +202,7 @@ def test_questions_have_an_error_in_time(use, queue):
         (lambda answer: queue.get(True, answer), "Cannot get a message from queue 'queue 'q' in"),
         (lambda answer: queue.subscribe(LimitedConsumer(), answer), "Cannot consume from queue"),
         (queue.purge, "Cannot purge queue"),
+        (queue.begin, "Cannot declare quorum queue 'q' in .*: cluster_not_formed"),
     ):
         answer = Answer()
         ask(answer)

@@ -19,7 +19,7 @@ from tests.patience import until
 from tests.unit.broker.queues.fakes import ADDRESS, HEADER, FakeVhost, specified
 from tests.unit.cluster.groups.grouped_nodes import NAMES, GroupedNodes
 from tests.unit.cluster.links.fakes import system_clock
-from tests.unit.cluster.quorum.group_of_one import LimitedConsumer
+from tests.unit.cluster.quorum.group_of_one import ANSWER_MS, LimitedConsumer
 from tests.unit.cluster.remote_queues.fakes import Publisher
 
 GROUP = 1
@@ -38,7 +38,7 @@ class Use(FakeVhost):
         self.last = 0
         senders = SenderNumbers(node.name, 1_700_000_000)
         untaken = UntakenBytes(lambda is_behind: None)
-        own = OwnNode(node.name, senders, Addresses(), untaken, MessageCounts())
+        own = OwnNode(node.name, ANSWER_MS, senders, Addresses(), untaken, MessageCounts())
         group = QueueGroup(self)
         self.queue = QuorumQueueClient(self, SPECIFICATION, own, group)
         group.begin(node.groups.use(GROUP, NAMES, self.queue))

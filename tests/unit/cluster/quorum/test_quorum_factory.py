@@ -25,7 +25,7 @@ from leveret.cluster.replicated_queues.membership_record import (
 )
 from leveret.storage.messages.addresses import Addresses
 from tests.unit.broker.queues.fakes import FakeVhost, specified
-from tests.unit.cluster.quorum.group_of_one import GroupOfOne
+from tests.unit.cluster.quorum.group_of_one import ANSWER_MS, GroupOfOne
 
 ARGUMENTS = {"x-queue-type": ("S", "quorum")}
 
@@ -81,7 +81,7 @@ def cluster():
 @pytest.fixture
 def factory(cluster):
     untaken = UntakenBytes(lambda is_behind: None)
-    node = OwnNode("a", SenderNumbers("a", 1), Addresses(), untaken, MessageCounts())
+    node = OwnNode("a", ANSWER_MS, SenderNumbers("a", 1), Addresses(), untaken, MessageCounts())
     return QuorumFactory(node, cluster, cluster)
 
 

@@ -20,9 +20,8 @@ from leveret.cluster.quorum.machine.commands import (
     Tick,
     decode_command,
 )
-from leveret.cluster.replicated_queues.client.timed_request import ANSWER_MS
 from tests.unit.broker.queues.fakes import publish
-from tests.unit.cluster.quorum.group_of_one import LimitedConsumer, Use, run_of
+from tests.unit.cluster.quorum.group_of_one import ANSWER_MS, LimitedConsumer, Use, run_of
 from tests.unit.cluster.remote_queues.fakes import Publisher
 
 

@@ -10,12 +10,11 @@ from leveret.broker.queues.contract.stream import StreamEntries
 from leveret.broker.queues.contract.stream_arguments import StreamFilter
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.remote_queues.remote_figures import NO_AGES
-from leveret.cluster.replicated_queues.client.timed_request import ANSWER_MS
 from leveret.cluster.replicated_queues.client.unapplied_hold import WINDOW_BYTES
 from leveret.cluster.streams.client.member_questions import HELD_MS
 from leveret.cluster.streams.client.stream_queue_client import StreamQueueClient
 from leveret.cluster.streams.client.told_uses import FIRST_REPORT_MS, KEPT_MS, REPORT_MS
-from tests.fakes.stream_group import LEADER, StreamUse
+from tests.fakes.stream_group import ANSWER_MS, LEADER, StreamUse
 from tests.unit.broker.queues.fakes import FakeConsumer
 from tests.unit.cluster.remote_queues.fakes import Publisher
 
@@ -275,6 +274,15 @@ def test_a_consumer_that_finds_no_leader_is_refused_in_time(use):
     elsewhere.subscribe(FakeConsumer(), answer)
     use.vhost.clock.advance(ANSWER_MS)
     with pytest.raises(ConnectionFault, match="Cannot consume from queue 'q'"):
+        answer.result()
+
+
+def test_a_question_about_the_state_is_refused_in_time_without_a_leader(use, queue):
+    use.group.lose_leader()
+    answer = Answer()
+    queue.tracked(answer)
+    use.vhost.clock.advance(ANSWER_MS / 1000)
+    with pytest.raises(ConnectionFault, match="Cannot get the state of .*: timeout"):
         answer.result()
 
 
