@@ -10,6 +10,12 @@ from leveret.broker.config.value_kinds import BOOLEAN, HOST, PORT
 class Amqp10Settings:
     """`config.amqp10`."""
 
+    permits_addresses_of_version_1: bool = setting(
+        "deprecated_features.permit.amqp_address_v1",
+        BOOLEAN,
+        True,
+        "Whether links may have the addresses of RabbitMQ 3, such as `/queue/orders`.",
+    )
     redirects_on_maintenance: bool = setting(
         "amqp1_0.redirect_on_maintenance",
         BOOLEAN,

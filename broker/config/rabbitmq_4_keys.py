@@ -25,7 +25,7 @@ OTHER_KEYS = """
     cluster_formation.aws.hostname_path.$number cluster_formation.k8s.ordinal_start
     cluster_formation.k8s.seed_node cluster_formation.registration.enabled cluster_tags.$tag
     consumer_disconnected_timeout default_policies.operator.$id.apply_to
-    exchange_types.local_random.enabled federation.exchanges.connection_close_timeout
+    federation.exchanges.connection_close_timeout
     federation.exchanges.shutdown.link_batch_size
     federation.exchanges.shutdown.throttle_delay federation.exchanges.shutdown.timeout
     federation.queues.connection_close_timeout federation.queues.shutdown.link_batch_size

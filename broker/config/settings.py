@@ -202,6 +202,12 @@ class Config:
         False,
         "Whether a quorum queue may be declared again without its type, or as a classic queue.",
     )
+    declares_local_random: bool = setting(
+        "exchange_types.local_random.enabled",
+        BOOLEAN,
+        True,
+        "Whether exchanges of the type `x-local-random` can be declared. Existing ones go on.",
+    )
     takes_over_exclusive_queues: bool = setting(
         "exclusive_queue_takeover",
         BOOLEAN,

@@ -14,6 +14,7 @@ from leveret.broker.declarations.values import DeleteExchange, PutExchange
 from leveret.broker.erlang.terms import Atom, format_term
 from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
 from leveret.broker.exchanges.federation_upstream import MAX_HOPS, FederationUpstream
+from leveret.broker.exchanges.local_random import LocalRandom
 from leveret.broker.runtime.names import EXCHANGE, RESERVED_PREFIX, resource, without_line_breaks
 from leveret.broker.runtime.pending import Answer, given
 from leveret.broker.sessions.access import (
@@ -90,6 +91,13 @@ async def _check(session: Session, name: str, properties: ExchangeProperties) ->
     if name not in session.vhost.exchanges:
         check_not_reserved(EXCHANGE, name)
         await _check_alternate(session, name, properties.arguments)
+        _check_enabled(session, properties.type_name)
+
+
+def _check_enabled(session: Session, type_name: str) -> None:
+    """Raise 406 for an exchange of a type of which none may be declared, as since RabbitMQ 4.2."""
+    if type_name == LocalRandom.name and not session.services.config.declares_local_random:
+        raise precondition_failed(f"{type_name} exchange is disabled by configuration")
 
 
 def _require_same_exchange(

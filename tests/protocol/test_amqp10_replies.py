@@ -111,7 +111,7 @@ async def test_replies_end_with_the_session(node):
         (SETTLED, {"durable": 2}),
         (SETTLED, {"expiry_policy": None}),
         (SETTLED, {"timeout": 5}),
-        (SETTLED, {"capabilities": None}),
+        (SETTLED, {"capabilities": ["other"]}),
     ],
 )
 async def test_links_that_cannot_be_for_replies(node, mode, changes):
@@ -122,9 +122,10 @@ async def test_links_that_cannot_be_for_replies(node, mode, changes):
     assert detach.error.description.startswith("Dynamic source not supported: ")
 
 
-async def test_a_temporary_queue_is_deleted_with_its_link(node):
+@pytest.mark.parametrize("capabilities", [["temporary-queue"], None])
+async def test_a_temporary_queue_is_deleted_with_its_link(node, capabilities):
     client = await node.client()
-    source = Source(dynamic=True, capabilities=["temporary-queue"])
+    source = Source(dynamic=True, capabilities=capabilities)
     [answer] = await client.answers(Attach("l", 0, RECEIVER, source=source, target=Target()))
     [name] = node.queues()
     assert answer.source.address == f"/queues/{name}"
@@ -169,7 +170,7 @@ async def test_a_dynamic_target_is_of_its_connection_only(node):
     assert detach.error.condition == "amqp:resource-locked"
 
 
-@pytest.mark.parametrize("changes", [{"capabilities": None}, {"address": "/queues/q"}])
+@pytest.mark.parametrize("changes", [{"capabilities": ["other"]}, {"address": "/queues/q"}])
 async def test_dynamic_targets_that_are_not_supported(node, changes):
     client = await node.client()
     _, detach = await client.answers(Attach("l", 0, SENDER, target=temporary(**changes)))

@@ -3,7 +3,9 @@
 import aio_pika
 import pytest
 
+from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.config import Config
+from leveret.broker.declarations.values import PutExchange
 from leveret.testing import EmbeddedBroker
 from tests.patience import PATIENCE_SECONDS
 
@@ -111,3 +113,18 @@ async def test_local_random_exchanges(node, channel):
     refusal = "PRECONDITION_FAILED - Queue type rabbit_stream_queue not valid for this exchange"
     with pytest.raises(aio_pika.exceptions.ChannelPreconditionFailed, match=refusal):
         await stream.bind(nearest, "")
+
+
+async def test_local_random_exchanges_may_be_disabled():
+    disabled = Config(compat="4.x", declares_local_random=False)
+    async with EmbeddedBroker(config=disabled) as embedded:
+        vhost = embedded.broker.services.vhosts["/"]
+        put = PutExchange("/", "old", "x-local-random", True, False, False, encode_table({}))
+        embedded.broker.services.declarations.submit(put).result()
+        assert "old" in vhost.exchanges
+        async with await aio_pika.connect(embedded.url) as connection:
+            channel = await connection.channel()
+            await channel.declare_exchange("old", "x-local-random", durable=True)
+            refusal = "PRECONDITION_FAILED - x-local-random exchange is disabled by configuration"
+            with pytest.raises(aio_pika.exceptions.ChannelPreconditionFailed, match=refusal):
+                await channel.declare_exchange("new", "x-local-random", durable=True)

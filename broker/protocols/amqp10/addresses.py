@@ -27,7 +27,7 @@ _ENCODED: Final = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})
 
 
 class AddressError(ValueError):
-    """An address is not valid for links. The text is RabbitMQ's."""
+    """An address is not valid for links. The text is the reason that RabbitMQ gives."""
 
 
 class QueueAddress(NamedTuple):
@@ -48,24 +48,28 @@ ANONYMOUS: Final = None
 """Each message names its own address."""
 
 
-def read_source(address: str | None) -> QueueAddress | ExchangeAddress:
+def read_source(
+    address: str | None, *, permits_version_1: bool = True
+) -> QueueAddress | ExchangeAddress:
     """Parse the address of a source. Raises AddressError."""
     if address is None:
         raise AddressError(_text(Atom("bad_address"), Atom("undefined")))
     if not address.startswith(_QUEUES):
-        return _of_version_1(address)
+        return _of_version_1(address, permits_version_1)
     name = decode_name(address.removeprefix(_QUEUES))
     if name is None:
         raise AddressError(_text(Atom("bad_address"), (Atom("utf8"), address)))
     return QueueAddress(name)
 
 
-def read_target(address: str | None) -> QueueAddress | ExchangeAddress | None:
+def read_target(
+    address: str | None, *, permits_version_1: bool = True
+) -> QueueAddress | ExchangeAddress | None:
     """Parse the address of a target. Raises AddressError."""
     if address is None:
         return ANONYMOUS
     if not address.startswith((_QUEUES, _EXCHANGES)):
-        return _of_version_1(address)
+        return _of_version_1(address, permits_version_1)
     found = _version_2(address)
     if found is None:
         raise AddressError(_text(Atom("bad_address_string"), address))
@@ -106,7 +110,9 @@ def decode_name(segment: str) -> str | None:
     return unquote_to_bytes(segment).decode("utf-8", "surrogateescape")
 
 
-def _of_version_1(address: str) -> QueueAddress | ExchangeAddress:
+def _of_version_1(address: str, is_permitted: bool) -> QueueAddress | ExchangeAddress:
+    if not is_permitted:
+        raise AddressError(_text(Atom("amqp_address_v1_not_permitted"), (Atom("utf8"), address)))
     found = _version_1(address)
     if found is not None:
         return found
@@ -155,7 +161,7 @@ def _unquoted(segment: str) -> str:
 
 
 def _text(*reason: object) -> str:
-    return f"Attach rejected: {format_term(reason)}"
+    return format_term(reason)
 
 
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")

@@ -117,7 +117,7 @@ class Amqp10Session(Session):
         self.windows = SessionWindows(
             owner.output, channel, begin, is_closed=self.services.alarms.are_in_force
         )
-        explain = partial(rejection_of, self) if self.detaches_links else None
+        explain = partial(rejection_of, self) if self.is_as_rabbitmq_4_3 else None
         self._outcomes = PublishingOutcomes(owner.output, channel, explain)
         self.publisher = LinkPublisher(self, self._outcomes)
         self.settling = LinkSettling(self)
@@ -271,7 +271,7 @@ class Amqp10Session(Session):
             delivery_ids = self.forget_unpublished()
             if fault.reply_code != NOT_FOUND_CODE:
                 raise
-            self.refuse(link, delivery_ids, error_of(fault))
+            self.refuse(link, delivery_ids, self.error_of(fault))
         if link.needs_credit and self.incoming.get(link.handle) is link:
             self.give_credit(link)
         return steps
@@ -321,9 +321,13 @@ class Amqp10Session(Session):
                 self.give_credit(link)
 
     @property
-    def detaches_links(self) -> bool:
-        """Whether the error of a link ends the link, and not its session."""
+    def is_as_rabbitmq_4_3(self) -> bool:
+        """Whether it behaves like RabbitMQ 4.3 where that differs from 4.0."""
         return self.services.config.is_as_rabbitmq_4_3
+
+    def error_of(self, error: SessionEnds | Fault) -> Error:
+        """The error that the client is told."""
+        return error_of(error, has_code=not self.services.config.is_as_rabbitmq_4)
 
     def detach_over_limit(self, link: IncomingLink) -> None:
         """The client has sent more than its credit: detach the link."""
@@ -331,7 +335,7 @@ class Amqp10Session(Session):
 
     def detach_with(self, handle: int, error: SessionEnds | Fault) -> None:
         """End a link with an error."""
-        self.detach_for(handle, error.error if isinstance(error, SessionEnds) else error_of(error))
+        self.detach_for(handle, self.error_of(error))
 
     def detach_for(self, handle: int, told: Error) -> None:
         """End a link of a publisher, and tell the client why."""
@@ -419,6 +423,12 @@ class Amqp10Session(Session):
             await self._cancel(self.outgoing[handle])
         else:
             self.end_incoming(handle)
+
+    def has_handle(self, handle: int) -> bool:
+        """Whether a link has this handle."""
+        return (
+            handle in self.incoming or handle in self.outgoing or self._pair_of(handle) is not None
+        )
 
     def check_handle(self, handle: int) -> None:
         """Raise SessionEnds if a link cannot have this handle."""

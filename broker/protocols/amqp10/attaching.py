@@ -11,6 +11,7 @@ from leveret.broker.amqp.errors import ChannelFault, not_found
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.properties import DIRECT_REPLY_TO
 from leveret.broker.amqp10.values import Value
+from leveret.broker.erlang.terms import Atom, format_term
 from leveret.broker.protocols.amqp10.addresses import (
     DEFAULT_EXCHANGE,
     MANAGEMENT,
@@ -23,6 +24,7 @@ from leveret.broker.protocols.amqp10.addresses import (
 from leveret.broker.protocols.amqp10.amqp10_session import Amqp10Session
 from leveret.broker.protocols.amqp10.conditions import (
     FRAMING_ERROR,
+    HANDLE_IN_USE,
     INVALID_FIELD,
     NOT_IMPLEMENTED,
     UNAUTHORIZED_ACCESS,
@@ -65,17 +67,25 @@ MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 _PAIRED: Final = "paired"
 _PRIORITY: Final = "rabbitmq:priority"
 _TIMEOUT: Final = "rabbitmq:consumer-timeout"
+_COPY: Final = "copy"
+_MOVE: Final = "move"
+_FILTERS: Final = ["AMQP_FILTEX_PROP_V1_0", "AMQP_FILTEX_SQL_V1_0"]
+"""The capabilities of links from streams, since RabbitMQ 4.2."""
 
 
 async def attach(session: Amqp10Session, request: Attach) -> None:
     """Attach a link, and answer."""
     session.check_handle(request.handle)
-    if request.handle in session.incoming or request.handle in session.outgoing:
+    if session.has_handle(request.handle):
+        if session.is_as_rabbitmq_4_3:
+            raise SessionEnds(
+                HANDLE_IN_USE, f"handle {request.handle} is already associated with a link"
+            )
         await session.replace(request.handle)
     try:
         await _attach(session, request)
     except (SessionEnds, ChannelFault) as error:
-        if not session.detaches_links:
+        if not session.is_as_rabbitmq_4_3:
             raise
         _refuse(session, request, error)
 
@@ -105,6 +115,12 @@ def _check(request: Attach) -> None:
         raise SessionEnds(NOT_IMPLEMENTED, "rcv-settle-mode second not supported")
 
 
+def _refused(session: Amqp10Session, reason: str) -> SessionEnds:
+    """The error of a link that asks for something invalid. reason: an Erlang term, as text."""
+    verb = "refused" if session.is_as_rabbitmq_4_3 else "rejected"
+    return SessionEnds(INVALID_FIELD, f"Attach {verb}: {reason}")
+
+
 # Links of publishers
 
 
@@ -119,7 +135,7 @@ async def _attach_incoming(session: Amqp10Session, request: Attach) -> None:
     else:
         address = await _target_of(session, target)
     size_max = min(MESSAGE_BYTES_MAX, session.message_bytes_max)
-    mode_error = INVALID_FIELD if session.detaches_links else FRAMING_ERROR
+    mode_error = INVALID_FIELD if session.is_as_rabbitmq_4_3 else FRAMING_ERROR
     link = IncomingLink(request, address, size_max, mode_error=mode_error)
     session.incoming[request.handle] = link
     session.send(
@@ -134,10 +150,11 @@ async def _attach_incoming(session: Amqp10Session, request: Attach) -> None:
 
 async def _target_of(session: Amqp10Session, target: Target) -> ExchangeAddress | None:
     """Where a link sends its messages to; None if each of them says it."""
+    permits_version_1 = session.services.config.amqp10.permits_addresses_of_version_1
     try:
-        address = read_target(target.address)
+        address = read_target(target.address, permits_version_1=permits_version_1)
     except AddressError as error:
-        raise SessionEnds(INVALID_FIELD, str(error)) from None
+        raise _refused(session, str(error)) from None
     if isinstance(address, QueueAddress):
         await _ensure_queue(session, address, bool(target.durable))
         address = ExchangeAddress(DEFAULT_EXCHANGE, address.name)
@@ -178,8 +195,10 @@ async def _ensure_queue(session: Amqp10Session, address: QueueAddress, durable: 
 
 
 async def _attach_outgoing(session: Amqp10Session, request: Attach) -> None:
+    if request.source is None and session.is_as_rabbitmq_4_3:
+        raise _refused(session, "source_required")
     source = request.source or Source()
-    handle, tag = request.handle, _tag(session, request)
+    handle, tag, outcomes = request.handle, _tag(session, request), _outcomes(source)
     if not source.dynamic:
         queue_name = await _ensure_source(session, source)
     else:
@@ -191,11 +210,11 @@ async def _attach_outgoing(session: Amqp10Session, request: Attach) -> None:
         session.temporary_queues[handle] = queue_name
     is_settled = request.snd_settle_mode == SETTLED
     kind = session.vhost.queues[queue_name].kind if queue_name in session.vhost.queues else None
+    is_log = kind is not None and not kind.removes_messages
     clock = session.services.clock
     filters = read_filters(
-        source.filter, is_stream=kind is not None and not kind.removes_messages,
-        now_ms=lambda: int(clock.wall_time_s() * 1000),
-    )  # fmt: skip
+        source.filter, is_stream=is_log, now_ms=lambda: int(clock.wall_time_s() * 1000)
+    )
     source = source._replace(filter=filters.taken)
 
     def make(queue: QueueClient, properties: ConsumerProperties) -> OutgoingLink:
@@ -208,16 +227,17 @@ async def _attach_outgoing(session: Amqp10Session, request: Attach) -> None:
         return link
 
     def tell(_tag: str) -> None:
-        session.outgoing[handle] = session.consumers[tag]
+        link = session.consumers[tag]
+        session.outgoing[handle] = link
+        link.begin()
         session.send(
             Attach(
                 request.name, handle, SENDER,
                 snd_settle_mode=SETTLED if is_settled else UNSETTLED,
                 rcv_settle_mode=request.rcv_settle_mode,
-                source=source._replace(
-                    default_outcome=Released(), outcomes=list(OUTCOME_NAMES)
-                ),
-                initial_delivery_count=0,
+                source=_answered(session, source, is_log, outcomes),
+                initial_delivery_count=0, max_message_size=request.max_message_size,
+                offered_capabilities=_FILTERS if is_log and session.is_as_rabbitmq_4_3 else None,
             )
         )  # fmt: skip
 
@@ -227,12 +247,31 @@ async def _attach_outgoing(session: Amqp10Session, request: Attach) -> None:
     await consuming.consume(session, queue_name, properties, make=make, tell=tell)
 
 
+def _outcomes(source: Source) -> list[str]:
+    """The outcomes of a link: those that its client asks for, or all. Raises SessionEnds."""
+    wanted = OUTCOME_NAMES if source.outcomes is None else source.outcomes
+    unknown = [(Atom("symbol"), name) for name in wanted if name not in OUTCOME_NAMES]
+    if unknown:
+        raise SessionEnds(NOT_IMPLEMENTED, f"Outcomes not supported: {format_term(unknown)}")
+    return list(wanted)
+
+
+def _answered(session: Amqp10Session, source: Source, is_log: bool, outcomes: list[str]) -> Source:
+    """The source in the answer to the client: what its link has of what it has asked for."""
+    source = source._replace(default_outcome=Released(), outcomes=outcomes)
+    if not session.is_as_rabbitmq_4_3:
+        return source
+    capabilities = source.capabilities if source.dynamic else None
+    return source._replace(distribution_mode=_COPY if is_log else _MOVE, capabilities=capabilities)
+
+
 async def _ensure_source(session: Amqp10Session, source: Source) -> str:
     """The queue of a source, which is declared if its address asks for that."""
+    permits_version_1 = session.services.config.amqp10.permits_addresses_of_version_1
     try:
-        address = read_source(source.address)
+        address = read_source(source.address, permits_version_1=permits_version_1)
     except AddressError as error:
-        raise SessionEnds(INVALID_FIELD, str(error)) from None
+        raise _refused(session, str(error)) from None
     if isinstance(address, ExchangeAddress):
         return await _bind_new_queue(session, address, bool(source.durable))
     await _ensure_queue(session, address, bool(source.durable))

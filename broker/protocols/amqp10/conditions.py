@@ -23,6 +23,7 @@ CONNECTION_FORCED: Final = "amqp:connection:forced"
 CONNECTION_REDIRECT: Final = "amqp:connection:redirect"
 FRAMING_ERROR: Final = "amqp:connection:framing-error"
 WINDOW_VIOLATION: Final = "amqp:session:window-violation"
+HANDLE_IN_USE: Final = "amqp:session:handle-in-use"
 UNATTACHED_HANDLE: Final = "amqp:session:unattached-handle"
 TRANSFER_LIMIT_EXCEEDED: Final = "amqp:link:transfer-limit-exceeded"
 MESSAGE_SIZE_EXCEEDED: Final = "amqp:link:message-size-exceeded"
@@ -62,8 +63,14 @@ class ConnectionEnds(Exception):
         self.error = Error(condition, description)
 
 
-def error_of(fault: Fault) -> Error:
-    """The error for an operation that AMQP 0-9-1 would answer with this fault."""
-    _, _, explanation = fault.reply_text.partition(" - ")
-    condition = _BY_CODE.get(fault.reply_code, INTERNAL_ERROR)
-    return Error(condition, text(explanation or fault.reply_text))
+def error_of(error: SessionEnds | Fault, *, has_code: bool) -> Error:
+    """The error that a client is told.
+
+    A fault is what AMQP 0-9-1 answers to the same operation. has_code: its text begins with the
+    name of the reply code, as in RabbitMQ 3.
+    """
+    if isinstance(error, SessionEnds):
+        return error.error
+    _, _, explanation = error.reply_text.partition(" - ")
+    condition = _BY_CODE.get(error.reply_code, INTERNAL_ERROR)
+    return Error(condition, text(error.reply_text if has_code or not explanation else explanation))

@@ -6,6 +6,9 @@ The capabilities select the kind (rabbit_amqp_session.erl, `ensure_source` and `
                                be settled, the source not durable, and to end with the link
     temporary-queue            since RabbitMQ 4.1, an exclusive queue, which is deleted with the
                                link; also as a target
+
+Without any capability it is a temporary queue, too. RabbitMQ refuses that, but programs for other
+brokers know no other way, such as the examples of Qpid Proton and rhea.
 """
 
 from typing import Final, cast
@@ -105,7 +108,8 @@ async def declare_temporary_target(
 
 
 def _check_temporary(what: str, terminus: Source | Target) -> None:
-    if terminus.address is not None or TEMPORARY_QUEUE not in (terminus.capabilities or ()):
+    capabilities = terminus.capabilities or (TEMPORARY_QUEUE,)
+    if terminus.address is not None or TEMPORARY_QUEUE not in capabilities:
         raise SessionEnds(
             NOT_IMPLEMENTED,
             f"Dynamic {what} not supported: it has the address {terminus.address} and the "

@@ -29,7 +29,6 @@ from leveret.broker.protocols.amqp10.conditions import (
     UNATTACHED_HANDLE,
     ConnectionEnds,
     SessionEnds,
-    error_of,
 )
 from leveret.broker.protocols.amqp10.frame_input import FrameError, FrameInput
 from leveret.broker.protocols.amqp10.incoming_link import IncomingLink
@@ -325,7 +324,7 @@ class Incoming(HeldInput):
     ) -> None:
         """End a link, or its session, with an error. handle: the link's; None without a link."""
         is_of_link = isinstance(error, (SessionEnds, ChannelFault)) and handle in session.incoming
-        if is_of_link and handle is not None and session.detaches_links:
+        if is_of_link and handle is not None and session.is_as_rabbitmq_4_3:
             session.detach_with(handle, error)
         else:
             self._fail(session, error)
@@ -445,7 +444,7 @@ class Incoming(HeldInput):
         if self._active is session:
             self._active = None
         session.send_outcomes()
-        told = error.error if isinstance(error, SessionEnds) else error_of(error)
+        told = session.error_of(error)
         session.fail(told)
         session.send(End(told))
 

@@ -12,7 +12,7 @@ from leveret.broker.protocols.amqp10.conditions import (
     SessionEnds,
     size_error,
 )
-from leveret.broker.protocols.amqp10.performatives import SETTLED, UNSETTLED, Attach
+from leveret.broker.protocols.amqp10.performatives import SETTLED, UNSETTLED, Attach, kept_of
 from leveret.broker.protocols.amqp10.session_frames import ABSENT, SessionFrame
 from leveret.broker.protocols.amqp10.transfer_frames import SERIAL
 
@@ -27,12 +27,12 @@ MANAGEMENT_CREDIT: Final = 8
 class IncomingLink:
     """One link of a publisher.
 
-    request: the client's attach. address: the target of its messages; None if each message names
-    its own. credit: the number of messages that it may still send. unconfirmed: the number of
-    messages without an outcome. message_bytes_max: the largest message. target_key: the key of the
-    route of its messages (broker/sessions/targets.py), once it is known. delivery_id, is_settled:
-    of the message whose transfers are arriving. mode_error: the condition of the error if a
-    transfer does not match the mode of the link.
+    request: the client's attach, without properties and source. address: the target of its
+    messages; None if each message names its own. credit: the number of messages that it may still
+    send. unconfirmed: the number of messages without an outcome. message_bytes_max: the largest
+    message. target_key: the key of the route of its messages (broker/sessions/targets.py), once it
+    is known. delivery_id, is_settled: of the message whose transfers are arriving. mode_error: the
+    condition of the error if a transfer does not match the mode of the link.
     """
 
     __slots__ = (
@@ -50,7 +50,7 @@ class IncomingLink:
         is_management: bool = False,
         mode_error: str = FRAMING_ERROR,
     ) -> None:
-        self.request = request
+        self.request = kept_of(request._replace(source=None))
         self.name = request.name
         self.handle = request.handle
         self.address = address

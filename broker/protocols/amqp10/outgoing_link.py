@@ -15,7 +15,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.net.socket_output import SocketOutput
 from leveret.broker.protocols.amqp10.conditions import SessionEnds, size_error
 from leveret.broker.protocols.amqp10.delivery_writing import DeliveryWriter
-from leveret.broker.protocols.amqp10.performatives import SETTLED, Attach
+from leveret.broker.protocols.amqp10.performatives import SETTLED, Attach, kept_of
 from leveret.broker.protocols.amqp10.session_windows import SessionWindows
 from leveret.broker.protocols.amqp10.transfer_frames import SERIAL, credit_left
 from leveret.broker.queues.contract.queue_client import UNLIMITED, QueueClient, QueueLength
@@ -33,6 +33,9 @@ _WRITER: Final = BytesWriter()
 """Emptied at the beginning of each `OutgoingLink.deliver`."""
 FRAME_BYTES_GUESS: Final = 192
 """Approximate bytes of a delivery besides its body, to notice clients that read too slowly."""
+FIRST_TRANSFERS_MS: Final = 5
+"""The time between the answer to an attach, and the first transfers, if the client has given credit
+without waiting for the answer (`OutgoingLink.begin`)."""
 
 
 class LinkSession(Protocol):
@@ -62,12 +65,12 @@ class LinkSession(Protocol):
 class OutgoingLink(SessionConsumer):
     """One link to a client.
 
-    request: the client's attach; its source has the filters in force. handle: its number for the
-    client and the broker. is_settled: messages are sent settled. delivery_count: the number of
-    messages that were sent, and of credit that a drain used up. link_credit: the number of messages
-    that may still be sent. is_draining: the client waits until the credit is used up, or no message
-    is left. Since RabbitMQ 4.3, clients of quorum queues are told whether a link is active: with
-    its first credit, and when that changes.
+    request: the client's attach, without properties; its source has the filters in force. handle:
+    its number for the client and the broker. is_settled: messages are sent settled. delivery_count:
+    the number of messages that were sent, and of credit that a drain used up. link_credit: the
+    number of messages that may still be sent. is_draining: the client waits until the credit is
+    used up, or no message is left. Since RabbitMQ 4.3, clients of quorum queues are told whether a
+    link is active: with its first credit, and when that changes.
     """
 
     __slots__ = (
@@ -75,6 +78,7 @@ class OutgoingLink(SessionConsumer):
         "_given",
         "_is_active",
         "_is_active_told",
+        "_is_beginning",
         "_is_ending",
         "_link_session",
         "_message_bytes_max",
@@ -102,7 +106,7 @@ class OutgoingLink(SessionConsumer):
         self._link_session = link_session
         self._windows = link_session.windows
         self._output = link_session.output
-        self.request = request
+        self.request = kept_of(request)
         self.handle = request.handle
         self.is_settled = request.snd_settle_mode == SETTLED
         self._deliveries = DeliveryWriter(
@@ -112,6 +116,7 @@ class OutgoingLink(SessionConsumer):
         self._is_active = not queue.options.single_active_consumer
         is_4_3 = session.services.config.is_as_rabbitmq_4_3
         self._is_active_told = not is_4_3 or queue.kind.name != QUORUM
+        self._is_beginning = False
         self._is_ending = False
         self._message_bytes_max = request.max_message_size or 0
         self.delivery_count = 0
@@ -123,7 +128,7 @@ class OutgoingLink(SessionConsumer):
     def room(self) -> int:
         """The number of messages that it takes now."""
         windows = self._windows
-        if self.session.has_ended or not windows.has_room:
+        if self._is_beginning or self.session.has_ended or not windows.has_room:
             return 0
         return min(self.link_credit, windows.room)
 
@@ -133,6 +138,32 @@ class OutgoingLink(SessionConsumer):
 
     def _credit_max(self) -> int:
         return UNLIMITED
+
+    # Beginning
+
+    def begin(self) -> None:
+        """The answer to the attach is about to be sent: give its client time to read it alone.
+
+        A client that gives credit without waiting for the answer may read the answer together with
+        transfers, while it is not ready for them: RabbitMQ's Python client calls the handler of
+        messages before the consumer is returned to the program. RabbitMQ is slow enough that the
+        first transfers come later. A client that has waited for the answer is ready.
+        """
+        self._is_beginning = True
+        self.session.vhost.turns.after_round(self._end_first_round)
+
+    def _end_first_round(self) -> None:
+        """The answer has been sent, and all that the client sent with its attach is handled."""
+        if self.link_credit:
+            self.session.services.clock.call_later_ms(FIRST_TRANSFERS_MS, self._end_beginning)
+        else:
+            self._end_beginning()
+
+    def _end_beginning(self) -> None:
+        self._is_beginning = False
+        session = self.session
+        if not session.has_ended and session.consumers.get(self.tag) is self:
+            self._use_credit()
 
     # Delivering
 
@@ -244,12 +275,17 @@ class OutgoingLink(SessionConsumer):
         # Before it has seen our attach, a client does not know our count, which begins at 0.
         self.link_credit = credit_left(delivery_count or 0, link_credit, self.delivery_count)
         self.is_draining = drain
-        if self.is_waiting and self.link_credit:
-            self.queue.credit(self)
         if not self._is_active_told and self.link_credit:
             self._is_active_told = True
             self._link_session.send_link_active(self, self._is_active)
-        if drain:
+        if not self._is_beginning:
+            self._use_credit()
+
+    def _use_credit(self) -> None:
+        """Ask the queue for messages, if it has not sent them for a lack of room."""
+        if self.is_waiting and self.link_credit:
+            self.queue.credit(self)
+        if self.is_draining:
             self._look_whether_drained()
 
     def active_changed(self, is_active: bool) -> None:

@@ -147,6 +147,17 @@ class Attach(NamedTuple):
     properties: Value | None = None
 
 
+def kept_of(request: Attach) -> Attach:
+    """What a link keeps of its attach: properties and capabilities may take megabytes."""
+    source, target = request.source, request.target
+    return Attach(
+        request.name, request.handle, request.role, request.snd_settle_mode,
+        source=None if source is None else Source(source.address, filter=source.filter),
+        target=None if target is None else Target(target.address),
+        max_message_size=request.max_message_size,
+    )  # fmt: skip
+
+
 class Flow(NamedTuple):
     """The state of a session, and, with a handle, of a link."""
 
