@@ -15,7 +15,7 @@ from leveret.broker.amqp10.sections import (
     MESSAGE_ANNOTATIONS,
     PROPERTIES,
 )
-from leveret.broker.amqp10.values import Amqp10Error, decode
+from leveret.broker.amqp10.values import Amqp10Error, decode, end_of_value
 
 DAMAGED: Final = (IndexError, Amqp10Error, error)
 _UINT: Final = Struct(">I")
@@ -23,8 +23,6 @@ _SMALL_ULONG: Final = 0x53
 _EMPTY_LIST: Final = 0x45
 _SMALL: Final = frozenset((0xC0, 0xC1))
 _LARGE: Final = frozenset((0xD0, 0xD1))
-_FIXED_SIZES: Final = {0x4: 0, 0x5: 1, 0x6: 2, 0x7: 4, 0x8: 8, 0x9: 16}
-"""The bytes of values without a size, by the first half of their codes."""
 _TEXT_HEADS: Final = {0xA1: 2, 0xA3: 2, 0xB1: 5, 0xB3: 5}
 """How many bytes are before those of a string or symbol."""
 _NAMES: Final = {
@@ -89,23 +87,6 @@ def items_of(data: bytes, at: int) -> Iterator[int]:
     for _ in range(count):
         yield at
         at = end_of_value(data, at)
-
-
-def end_of_value(data: bytes, at: int) -> int:
-    """Where the value at this place ends."""
-    code = data[at]
-    if not code:
-        return decode(data, at)[1]
-    category = code >> 4
-    fixed = _FIXED_SIZES.get(category)
-    if fixed is not None:
-        return at + 1 + fixed
-    if category in (0xA, 0xC, 0xE):
-        return at + 2 + data[at + 1]
-    if category in (0xB, 0xD, 0xF):
-        size: int = _UINT.unpack_from(data, at + 1)[0]
-        return at + 5 + size
-    raise Amqp10Error(f"there is no type with the code {code:#04x}")
 
 
 def text_at(data: bytes, at: int, end: int) -> bytes | None:

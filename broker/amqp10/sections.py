@@ -8,10 +8,12 @@
     body                    data sections, or sequence sections, or one value
     footer
 
-`read_message` decodes what a broker needs. The body and the footer stay encoded.
+`read_message` decodes what a broker needs. The body and the footer stay encoded, and are not read,
+as in RabbitMQ: a client may send any value as a body.
 """
 
 from collections.abc import Iterable, Sequence
+from struct import error
 from typing import Final
 
 from leveret.broker.amqp10.values import (
@@ -24,6 +26,7 @@ from leveret.broker.amqp10.values import (
     encode_described,
     encode_list,
     encode_map,
+    end_of_value,
 )
 
 Pairs = list[tuple[Value, Value]]
@@ -48,8 +51,14 @@ _NAMES: Final = {
     VALUE: "amqp:amqp-value:*",
     FOOTER: "amqp:footer:map",
 }
+_BODIES: Final = frozenset((DATA, SEQUENCE, VALUE))
 _CODES: Final = {name: code for code, name in _NAMES.items()}
 """A descriptor may be a name, too."""
+_CUT_OFF: Final = "the bytes end in the middle of a section"
+_DESCRIPTOR_CODES: Final = frozenset((0x44, 0x53, 0x80, 0xA3, 0xB3))
+"""The types of descriptors: ulong and symbol."""
+SECTIONS_MAX: Final = 4096
+"""A body may consist of many sections of data, each of which takes a microsecond to be found."""
 
 HEADER_FIELDS: Final = ("durable", "priority", "ttl", "first-acquirer", "delivery-count")
 PROPERTY_FIELDS: Final = (
@@ -101,16 +110,15 @@ def read_message(data: bytes, is_ordered: bool = True) -> Amqp10Message:
     body: list[bytes] = []
     at, last = 0, 0
     while at < len(data):
-        section, after = decode(data, at)
-        code, content = _code_and_content(section)
+        code, content_at, after = section_at(data, at)
         if is_ordered:
             _require_order(last, code)
         if code < DATA:
-            _take(message, code, content)
+            _take(message, code, decode(data, content_at)[0])
         else:
             body.append(data[at:after])
         if code == DATA:
-            pieces.append(_expect(content, "binary").value)
+            pieces.append(_expect(decode(data, content_at)[0], "binary").value)
         at, last = after, code
     message.body = b"".join(body)
     if pieces:
@@ -118,17 +126,45 @@ def read_message(data: bytes, is_ordered: bool = True) -> Amqp10Message:
     return message
 
 
-def _code_and_content(section: Value) -> tuple[int, Value]:
-    if section.kind != "described":
-        raise Amqp10Error(f"a {section.kind} is where a section of a message begins")
-    descriptor, content = section.value
-    if descriptor.kind == "symbol":
-        code = _CODES.get(descriptor.value, -1)
-    else:
-        code = descriptor.value if descriptor.kind == "ulong" else -1
+def section_at(data: bytes, at: int) -> tuple[int, int, int]:
+    """The code of the section at a place, where its content begins, and where it ends.
+
+    Raises Amqp10Error.
+    """
+    try:
+        if data[at]:
+            raise Amqp10Error(f"the code {data[at]:#04x} is where a section of a message begins")
+        if data[at + 1] not in _DESCRIPTOR_CODES:
+            raise Amqp10Error(f"a section has a descriptor of the type {data[at + 1]:#04x}")
+        descriptor, content_at = decode(data, at + 1)
+        end = end_of_value(data, content_at)
+    except (IndexError, error):
+        raise Amqp10Error(_CUT_OFF) from None
+    if end > len(data):
+        raise Amqp10Error(_CUT_OFF)
+    return _code_of(descriptor), content_at, end
+
+
+def size_without_body(data: bytes) -> int:
+    """The bytes of a message but for its body. Raises Amqp10Error, also for too many sections."""
+    size = at = count = 0
+    while at < len(data):
+        count += 1
+        if count > SECTIONS_MAX:
+            raise Amqp10Error(f"a message has more than {SECTIONS_MAX} sections")
+        code, _, end = section_at(data, at)
+        if code not in _BODIES:
+            size += end - at
+        at = end
+    return size
+
+
+def _code_of(descriptor: Value) -> int:
+    named = descriptor.kind == "symbol"
+    code: int = _CODES.get(descriptor.value, -1) if named else descriptor.value
     if code not in _NAMES:
         raise Amqp10Error(f"a message has no section {descriptor.value!r}")
-    return code, content
+    return code
 
 
 def _require_order(last: int, code: int) -> None:

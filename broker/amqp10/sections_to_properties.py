@@ -65,6 +65,8 @@ from leveret.broker.amqp10.values_to_fields import OTHER, write_field
 
 KEPT_MAX: Final = 1024
 """How many different annotations are kept. Above it, all of them are dropped."""
+KEPT_BYTES_MAX: Final = 1024
+"""Larger annotations are not kept, and are left to conversion.py."""
 NO_OFFSET: Final = -1
 UNKNOWN_KIND: Final = -1
 """The properties may need care, or have an expiration."""
@@ -284,6 +286,8 @@ class SectionsReader:
         return at == end
 
     def _take_annotations(self, data: bytes, at: i64, end: i64, count: i64) -> bool:
+        if end - at > KEPT_BYTES_MAX:
+            return False
         found = data[at:end]
         if found == self._last_bytes:
             self.annotations = self._last_annotations

@@ -9,7 +9,6 @@ from typing import Final
 
 from leveret.broker.amqp10.encoded_sections import (
     DAMAGED,
-    end_of_value,
     find_entry,
     find_sections,
     items_of,
@@ -24,6 +23,7 @@ from leveret.broker.amqp10.values import (
     encode_map,
     encode_string,
     encode_symbol,
+    end_of_value,
 )
 
 ENTRY_FORM: Final = "amqp10-entry"

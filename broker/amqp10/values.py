@@ -147,6 +147,27 @@ def _require_shallow(depth: int) -> None:
         raise Amqp10Error(f"values are nested more than {NESTING_MAX} deep")
 
 
+def end_of_value(data: bytes, at: int, depth: int = 0) -> int:
+    """Where the value at a place ends, which is not decoded; may be behind the end of the bytes.
+
+    Raises Amqp10Error, and IndexError or struct.error for bytes that end in the middle of a value.
+    """
+    code = data[at]
+    if code == _DESCRIBED:
+        _require_shallow(depth)
+        return end_of_value(data, end_of_value(data, at + 1, depth + 1), depth + 1)
+    category = code >> 4
+    fixed = _FIXED_SIZES.get(category)
+    if fixed is not None:
+        return at + 1 + fixed
+    if category in (0xA, 0xC, 0xE):
+        return at + 2 + data[at + 1]
+    if category in (0xB, 0xD, 0xF):
+        size: int = _UINT.unpack_from(data, at + 1)[0]
+        return at + 5 + size
+    raise Amqp10Error(f"there is no type with the code {code:#04x}")
+
+
 # Encoding
 
 
@@ -286,6 +307,8 @@ def _encode_opaque(code: int) -> Callable[[bytes], bytes]:
 _UINT = struct.Struct(">I")
 _ULONG = struct.Struct(">Q")
 _DESCRIBED: Final = 0x00
+_FIXED_SIZES: Final = {0x4: 0, 0x5: 1, 0x6: 2, 0x7: 4, 0x8: 8, 0x9: 16}
+"""The bytes of values without a size, by the first half of their codes."""
 _CONSTANTS: Final = {
     0x40: NULL, 0x41: TRUE, 0x42: FALSE, 0x43: Value("uint", 0), 0x44: Value("ulong", 0),
     0x45: Value("list", []),

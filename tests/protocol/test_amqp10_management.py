@@ -240,6 +240,17 @@ async def test_the_body_may_come_before_the_properties(management):
     assert read_message(answer).properties["subject"].value == "200"
 
 
+async def test_a_request_has_a_limited_size(management):
+    transfer = Transfer(0, 0, b"t", 0, True, more=True)
+    management.client.send(transfer, payload=b"x" * 70_000)
+    management.client.send(transfer._replace(more=False), payload=b"x" * 70_000)
+    [end] = [one.performative for one in await management.client.frames()]
+    assert end.error[:2] == (
+        "amqp:link:message-size-exceeded",
+        "message size (140000 bytes) > maximum message size (131072 bytes)",
+    )
+
+
 async def test_an_unknown_request_ends_the_session(management):
     management.client.send(Transfer(0, 0, b"t", 0, True), payload=b"\0\x53\x77\x40")
     [end] = [one.performative for one in await management.client.frames()]

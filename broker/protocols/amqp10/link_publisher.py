@@ -17,12 +17,13 @@ from leveret.broker.protocols.amqp10.addresses import AddressError, ExchangeAddr
 from leveret.broker.protocols.amqp10.conditions import (
     DECODE_ERROR,
     INTERNAL_ERROR,
+    RESOURCE_LIMIT_EXCEEDED,
     UNAUTHORIZED_ACCESS,
     SessionEnds,
 )
 from leveret.broker.protocols.amqp10.incoming_link import IncomingLink
 from leveret.broker.protocols.amqp10.message_reading import MessageReader
-from leveret.broker.protocols.amqp10.messages import AnnotationRefused
+from leveret.broker.protocols.amqp10.messages import AnnotationRefused, SectionsTooLarge
 from leveret.broker.protocols.amqp10.publishing_outcomes import (
     SETTLED_BY_CLIENT,
     PublishingOutcomes,
@@ -77,6 +78,8 @@ class LinkPublisher:
             raise SessionEnds(DECODE_ERROR, f"a message is not valid: {error}") from None
         except AnnotationRefused as refused:
             raise SessionEnds(INTERNAL_ERROR, str(refused)) from None
+        except SectionsTooLarge as too_large:
+            raise SessionEnds(RESOURCE_LIMIT_EXCEEDED, str(too_large)) from None
         user = self._reader.user
         if user is not None:
             _check_user(session, user)

@@ -39,6 +39,7 @@ from leveret.broker.protocols.amqp10.conditions import (
     INTERNAL_ERROR,
     PRECONDITION_FAILED,
     SessionEnds,
+    size_error,
 )
 from leveret.broker.queues.contract.queue_client import QueueClient, QueueLength
 from leveret.broker.queues.contract.queue_kinds import queue_type
@@ -50,6 +51,8 @@ from leveret.broker.sessions.declaring_queues import QueueProperties
 from leveret.broker.sessions.session import Session
 from leveret.broker.vhost.binding import Binding
 
+REQUEST_BYTES_MAX: Final = 128 * 1024
+"""A request is decoded in one turn of the event loop. In AMQP 0-9-1 it has to fit into a frame."""
 _BODY: Final = 0x77
 _REPLIES: Final = f"{DIRECT_REPLY_TO}."
 _NULL: Final = Value("null", None)
@@ -130,6 +133,8 @@ async def answer(session: Session, pair: ManagementPair, payload: bytes) -> byte
 
 
 def _read(payload: bytes) -> tuple[Amqp10Message, _Request]:
+    if len(payload) > REQUEST_BYTES_MAX:
+        raise size_error(len(payload), REQUEST_BYTES_MAX)
     try:
         message = read_message(payload, is_ordered=False)
         body, _ = decode(message.body)

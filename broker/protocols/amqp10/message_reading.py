@@ -18,7 +18,12 @@ from leveret.broker.amqp10.sections_to_properties import (
     SectionsReader,
 )
 from leveret.broker.amqp10.unsigned import read_uint32, write_uint32
-from leveret.broker.protocols.amqp10.messages import FORM, read_published
+from leveret.broker.protocols.amqp10.messages import (
+    FORM,
+    SECTIONS_BYTES_MAX,
+    SectionsTooLarge,
+    read_published,
+)
 
 _WRITER: Final = BytesWriter()
 """Emptied before each use."""
@@ -48,17 +53,17 @@ class MessageReader:
     def read(self, data: bytes, at: i64, end: i64) -> ContentHeader:
         """Read the message in these bytes; returns its header.
 
-        Raises Amqp10Error, AnnotationRefused.
+        Raises Amqp10Error, AnnotationRefused, SectionsTooLarge.
         """
         sections = self._sections
         writer = _WRITER
         writer.truncate(0)
         try:
-            is_simple = (
-                sections.read(data, at, end)
-                and not sections.has_annotations
-                and sections.write_properties(writer, data, NO_OFFSET)
-            )
+            is_simple = sections.read(data, at, end) and not sections.has_annotations
+            if is_simple:
+                if sections.body_at - at > SECTIONS_BYTES_MAX:
+                    raise SectionsTooLarge(int(sections.body_at - at))
+                is_simple = sections.write_properties(writer, data, NO_OFFSET)
         except IndexError:
             is_simple = False
         if not is_simple:

@@ -43,6 +43,8 @@ from leveret.broker.amqp10.sections import (
     Pairs,
     encode_message,
     read_message,
+    section_at,
+    size_without_body,
 )
 from leveret.broker.amqp10.stored_entries import ENTRY_FORM
 from leveret.broker.amqp10.unsigned import UINT_MAX
@@ -63,6 +65,10 @@ SECTION_START: Final = 0
 """The first byte of a form that is nothing but sections."""
 _RULES: Final = ConversionRules(is_4=True)
 _RULES_OF_4_2: Final = ConversionRules(is_4=True, is_durable=False)
+SECTIONS_BYTES_MAX: Final = 128 * 1024
+"""The sections of a message besides its body are decoded in one turn of the event loop, which takes
+a tenth of a second for this many bytes. They are at most as large in AMQP 0-9-1, where they have to
+fit into a frame."""
 OF_BROKER: Final = frozenset(("x-exchange", "x-routing-key"))
 """Annotations that the broker sets."""
 _DELIVERY_COUNT: Final = "x-delivery-count"
@@ -72,6 +78,16 @@ _COUNTS: Final = frozenset((_DELIVERY_COUNT, "x-acquired-count"))
 
 class AnnotationRefused(ValueError):
     """A message has an annotation whose name does not begin with `x-`."""
+
+
+class SectionsTooLarge(ValueError):
+    """The sections of a message but for its body exceed SECTIONS_BYTES_MAX."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(
+            f"the sections of a message besides its body have {size} bytes, more than "
+            f"{SECTIONS_BYTES_MAX}"
+        )
 
 
 class Kept(msgspec.Struct, array_like=True):
@@ -95,10 +111,14 @@ class Published(NamedTuple):
 
 
 def read_published(payload: bytes, is_durable: bool = True) -> Published:
-    """The message in the payload of transfers. Raises Amqp10Error, AnnotationRefused.
+    """The message in the payload of transfers.
 
-    is_durable: whether it is durable if it has no header section.
+    is_durable: whether it is durable if it has no header section. Raises Amqp10Error,
+    AnnotationRefused, SectionsTooLarge.
     """
+    size = size_without_body(payload)
+    if size > SECTIONS_BYTES_MAX:
+        raise SectionsTooLarge(size)
     message = read_message(payload, is_ordered=False)
     for key, _ in message.message_annotations:
         if not (isinstance(key.value, str) and key.value.startswith("x-")):
@@ -132,12 +152,11 @@ def _keep(payload: bytes, message: Amqp10Message) -> bytes:
     footer, data_sizes = b"", []
     at = 0
     while at < len(payload):
-        section, after = decode(payload, at)
-        code = _SECTION_CODES.get(section.value[0].value, section.value[0].value)
+        code, content_at, after = section_at(payload, at)
         if code in (PROPERTIES, APPLICATION_PROPERTIES):
             sections.append(payload[at:after])
         elif code == DATA:
-            data_sizes.append(len(section.value[1].value))
+            data_sizes.append(len(decode(payload, content_at)[0].value))
         elif code == FOOTER and message.data is not None:
             footer = payload[at:after]
         at = after
@@ -155,12 +174,6 @@ def _keep(payload: bytes, message: Amqp10Message) -> bytes:
 def encode_pairs(pairs: Pairs) -> bytes:
     """The keys and values of a map, without its size."""
     return b"".join(encode(item) for pair in pairs for item in pair)
-
-
-_SECTION_CODES: Final = {
-    "amqp:properties:list": PROPERTIES, "amqp:application-properties:map": APPLICATION_PROPERTIES,
-    "amqp:data:binary": DATA, "amqp:footer:map": FOOTER,
-}  # fmt: skip
 
 
 # Deliveries

@@ -11,6 +11,7 @@ from leveret.broker.amqp10.values import (
     Value,
     decode,
     encode,
+    end_of_value,
 )
 
 EXAMPLES = {
@@ -55,6 +56,18 @@ def test_examples(text, value):
     data = bytes.fromhex(text)
     assert encode(value) == data
     assert decode(data) == (value, len(data))
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_the_end_of_a_value_is_found_without_decoding_it(text):
+    data = bytes.fromhex(text)
+    assert end_of_value(b"\x40" + data + b"\x40", 1) == 1 + len(data)
+
+
+@pytest.mark.parametrize("data", [b"\0" * 100_000, b"\0\x53\1" * 100_000, b"\x3f"])
+def test_the_end_of_no_value_is_not_found(data):
+    with pytest.raises(Amqp10Error):
+        end_of_value(data, 0)
 
 
 def test_constants_in_their_longer_forms():

@@ -1,5 +1,7 @@
 """Messages that are read and delivered from their bytes are as if they were decoded."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,13 @@ from leveret.broker.amqp10.sections import Amqp10Message, data_section, encode_m
 from leveret.broker.amqp10.values import Amqp10Error, Value, encode_described
 from leveret.broker.protocols.amqp10.delivery_writing import DeliveryWriter
 from leveret.broker.protocols.amqp10.message_reading import MessageReader
-from leveret.broker.protocols.amqp10.messages import AnnotationRefused, Delivered, read_published
+from leveret.broker.protocols.amqp10.messages import (
+    SECTIONS_BYTES_MAX,
+    AnnotationRefused,
+    Delivered,
+    SectionsTooLarge,
+    read_published,
+)
 from leveret.broker.protocols.amqp10.performatives import (
     FRAME_HEADER_BYTES,
     Transfer,
@@ -190,3 +198,34 @@ def test_annotations_need_names_with_x():
     message.body = data_section(b"")
     with pytest.raises(AnnotationRefused):
         read(encode_message(message))
+
+
+@pytest.mark.parametrize("section", ["message_annotations", "application_properties"])
+def test_sections_besides_the_body_have_a_limited_size(section):
+    kind = "symbol" if section == "message_annotations" else "string"
+    message = Amqp10Message()
+    message.body = data_section(b"")
+    count = SECTIONS_BYTES_MAX // 100
+    pairs = [(Value(kind, f"x-opt-{number}"), text("v" * 70)) for number in range(count)]
+    setattr(message, section, pairs)
+    read(encode_message(message))
+    setattr(message, section, [*pairs, (Value(kind, "x-opt"), text("v" * SECTIONS_BYTES_MAX))])
+    with pytest.raises(
+        SectionsTooLarge, match=r"besides its body have \d+ bytes, more than 131072"
+    ):
+        read(encode_message(message))
+
+
+def test_large_annotations_are_not_kept():
+    reader = MessageReader(is_durable=True)
+    message = Amqp10Message()
+    message.body = data_section(b"")
+    tracemalloc.start()
+    for number in range(100):
+        value = f"{number}" + "v" * 100_000
+        message.message_annotations = [(Value("symbol", "x-opt-a"), text(value))]
+        data = encode_message(message)
+        reader.read(data, 0, len(data))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 2_000_000
