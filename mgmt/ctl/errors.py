@@ -4,6 +4,8 @@ from typing import Any
 
 OK, USAGE, DATA_ERROR, NO_USER, UNAVAILABLE, SOFTWARE = 0, 64, 65, 67, 69, 70
 NO_PERMISSION, TIMED_OUT = 77, 75
+INTERRUPTED = 130
+"""After Ctrl-C, as shells have it."""
 MISSING_LIBRARY = "libpcre2-8"
 """Its name in leveret.broker.runtime.pcre2, which needs it, and which a few commands import."""
 

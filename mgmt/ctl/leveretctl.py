@@ -22,6 +22,7 @@ from leveret.mgmt.ctl.command import (
 from leveret.mgmt.ctl.completion import completions
 from leveret.mgmt.ctl.errors import (
     DATA_ERROR,
+    INTERRUPTED,
     MISSING_LIBRARY,
     OK,
     SOFTWARE,
@@ -44,8 +45,6 @@ from leveret.mgmt.ctl.index import all_commands, find
 from leveret.mgmt.ctl.options import Parsed, parse
 from leveret.mgmt.ctl.shells import SCRIPTS
 from leveret.mgmt.ctl.tool import LEVERETCTL, Tool
-
-INTERRUPTED = 130
 
 
 @command("help", "(<command> | [--list-commands])", "Displays usage information for a command",

@@ -12,14 +12,24 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from leveret.broker.amqp.uri import without_credentials
 from leveret.mgmt.ctl.command import CommandRun, command
-from leveret.mgmt.ctl.errors import DATA_ERROR, USAGE, CtlError, bad_argument, failure
+from leveret.mgmt.ctl.errors import (
+    DATA_ERROR,
+    INTERRUPTED,
+    TIMED_OUT,
+    USAGE,
+    CtlError,
+    bad_argument,
+    failure,
+)
 from leveret.mgmt.ctl.migrating.brokers import MigrationBroker, OtherBroker, checked_uri
 from leveret.mgmt.ctl.migrating.migration import Migration
+from leveret.mgmt.ctl.migrating.progress import progress
 from leveret.mgmt.ctl.migrating.state import (
     BACK,
     IMPORTING,
@@ -38,6 +48,7 @@ PAUSE_SECONDS: Final = 2.0
 PAUSE_FACTOR: Final = 5
 """A look at very many queues takes long. The pause after it is longer by this factor."""
 LINKS_MAX: Final = 500
+_PATIENCE: Final = "--timeout <seconds> lets each request take longer"
 
 
 @command("migrate", "[<uri> --management <url>] [--password-file <file_path>] [--back] "
@@ -52,8 +63,14 @@ def migrate(ctl: CommandRun) -> None:
     there = load(here)
     wanted = _wanted(ctl, there)
     other = _other(ctl, wanted)
+    if there is not None and (there.uri, there.management) != (wanted.uri, wanted.management):
+        other.require_rights()
+        if other.cluster() != there.cluster:
+            raise _other_migration(there)
     if there is not None and there.step != IMPORTING:
-        ctl.banner(f"Going on with the migration, which is at the step '{there.step}' ...")
+        ctl.banner(
+            f"Going on with the migration {there.between}, which is at the step '{there.step}' ..."
+        )
         if not ctl.options.get("dry_run"):
             with _carrying_out(here, other, wanted) as migration:
                 migration.resume()
@@ -68,9 +85,10 @@ def _begin(
     """Show the plan, ask, import, link and follow."""
     with _carrying_out(here, other, wanted) as migration:
         plan = migration.plan()
-        for line in plan_lines(plan, wanted):
+        is_dry_run = bool(ctl.options.get("dry_run"))
+        for line in plan_lines(plan, wanted, is_all=is_dry_run):
             ctl.out(line)
-        if ctl.options.get("dry_run") or not _is_agreed(ctl):
+        if is_dry_run or not _is_agreed(ctl):
             return
         for refused in migration.import_definitions(plan):
             ctl.out(f"Not imported: {refused}")
@@ -81,20 +99,23 @@ def _begin(
 def _wanted(ctl: CommandRun, there: MigrationState | None) -> MigrationState:
     """The migration that the arguments ask for, or the one that there is. Raises CtlError."""
     uri, management = ctl.argument(0), str(ctl.options.get("management") or "")
-    links_max = int(ctl.options.get("links") or LINKS_MAX)
-    if links_max < 1:
-        raise bad_argument("--links must be at least 1")
+    is_back = bool(ctl.options.get("back"))
+    wanted = MigrationState(uri, management, way=BACK if is_back else IN, links_max=LINKS_MAX)
     if there is not None:
-        if uri and (uri.rstrip("/"), bool(ctl.options.get("back"))) != (
-            there.uri.rstrip("/"), there.way == BACK,
-        ):  # fmt: skip
-            way = "to" if there.way == BACK else "from"
-            raise failure(
-                f"a migration {way} {without_credentials(there.uri)} is not ended: "
-                "finish_migration or roll_back_migration ends it",
-                DATA_ERROR,
-            )
-        return there
+        if is_back != (there.way == BACK) and (uri or is_back):
+            raise _other_migration(there)
+        wanted = replace(there, uri=uri or there.uri, management=management or there.management)
+    if "links" in ctl.options:
+        wanted = replace(wanted, links_max=int(ctl.options["links"]))
+    _check(wanted)
+    return wanted
+
+
+def _check(wanted: MigrationState) -> None:
+    """Raise CtlError for arguments that are missing or wrong."""
+    uri, management = wanted.uri, wanted.management
+    if wanted.links_max < 1:
+        raise bad_argument("--links must be at least 1")
     if not uri or not management:
         raise failure(
             "say where the other broker is: migrate amqp://user@old --management http://old:15672",
@@ -105,9 +126,14 @@ def _wanted(ctl: CommandRun, there: MigrationState | None) -> MigrationState:
         raise bad_argument("--management must be a URL: http://old:15672")
     if "@" in management:
         raise bad_argument("the URL of management has no user: that of the URI logs in")
-    return MigrationState(
-        uri, management, way=BACK if ctl.options.get("back") else IN, links_max=links_max
-    )
+
+
+def _other_migration(there: MigrationState) -> CtlError:
+    """The error for arguments that name another migration than the one that there is."""
+    return failure(
+        f"a migration {there.between} is not ended: 'leveretctl migrate' goes on with it, and "
+        "finish_migration or roll_back_migration ends it", DATA_ERROR,
+    )  # fmt: skip
 
 
 def _here(ctl: CommandRun) -> MigrationBroker:
@@ -160,34 +186,43 @@ def _carrying_out(
         try:
             yield migration
         except CtlError as error:
-            step = migration.state.step
-            hint = "Nothing is changed"
-            if step != NONE:
-                hint = (
-                    f"The migration is at the step '{step}', and nothing is lost: repeat the "
-                    "command to go on, or roll_back_migration"
-                )
-            raise CtlError(f"{error.text}\n{hint}", error.code) from None
+            patience = f"{_PATIENCE}\n" if error.code == TIMED_OUT else ""
+            text = f"{error.text}\n{patience}{_hint(migration)}"
+            raise CtlError(text, error.code) from None
+        except KeyboardInterrupt:
+            raise CtlError(f"\nBroken off. {_hint(migration)}", INTERRUPTED) from None
+
+
+def _hint(migration: Migration) -> str:
+    """Where a migration is that has stopped, and what to do next."""
+    step = migration.state.step
+    if step == NONE:
+        return "Nothing is changed"
+    links = "the links go on moving messages" if step != IMPORTING else "nothing is linked yet"
+    other = "migrate" if migration.is_returning else "roll_back_migration"
+    return (
+        f"The migration is at the step '{step}', and nothing is lost: {links}. Repeat the command "
+        f"to go on, or turn round with 'leveretctl {other}'"
+    )
 
 
 def _link_and_follow(ctl: CommandRun, migration: Migration) -> bool:
     """Keep the links as needed until nothing is left; False if it is not waited for."""
     was_done = False
-    while True:
-        started = time.monotonic()
-        look = migration.look()
-        migration.adjust(look)
-        is_done = migration.is_done(look)
-        if was_done and is_done:
-            break
-        if not was_done:
-            ctl.rows(rows(look, is_all=False), COLUMNS)
-            ctl.out(summary(look, is_returning=migration.is_returning))
-        if ctl.options.get("wait") is False:
-            return False
-        was_done = is_done
-        taken_s = time.monotonic() - started
-        time.sleep(migration.late_s() if is_done else max(PAUSE_SECONDS, PAUSE_FACTOR * taken_s))
+    with progress(ctl) as show:
+        while True:
+            started = time.monotonic()
+            look = migration.look()
+            migration.adjust(look)
+            is_done = migration.is_done(look)
+            if was_done and is_done:
+                break
+            show(look, migration.is_returning)
+            if ctl.options.get("wait") is False:
+                return False
+            was_done = is_done
+            pause_s = max(PAUSE_SECONDS, PAUSE_FACTOR * (time.monotonic() - started))
+            time.sleep(migration.late_s() if is_done else pause_s)
     if not migration.is_returning:
         ctl.out("Nothing is left at the source: finish_migration ends the migration.")
     return True
@@ -206,9 +241,7 @@ def _running(ctl: CommandRun) -> tuple[MigrationBroker, OtherBroker, MigrationSt
 def migration_status(ctl: CommandRun) -> None:
     """Show all queues. Nothing is changed."""
     here, other, state = _running(ctl)
-    ctl.banner(
-        f"Migration at the step '{state.step}', {state.way}, {without_credentials(state.uri)}"
-    )
+    ctl.banner(f"Migration {state.between}, at the step '{state.step}' ...")
     migration = Migration(here, other, state, OnlyRun(here))
     look = migration.look()
     ctl.rows(rows(look, is_all=True), COLUMNS)

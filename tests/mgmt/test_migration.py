@@ -114,8 +114,9 @@ def test_a_plan_says_what_is_moved_and_what_is_not_and_changes_nothing(source, n
     exclusive.connection.close()
     source.delete(f"parameters/shovel/{VHOST}/own")
     source.delete("users/anna")
-    assert "It links 1 queues by shovels (1 classic)." in said
-    assert "1 queues: it belongs to a connection" in said
+    assert "It links 1 queue by shovels (1 classic)." in said
+    assert "1 queue: it belongs to a connection" in said
+    assert "The source has 0 messages and 1 connection of programs." in said
     assert f"shovel 'own' in vhost '{VHOST}'" in said
     assert "global parameter 'internal_cluster_id'" in said
     assert "secret" not in said
@@ -177,14 +178,27 @@ def test_a_migration_goes_on_after_it_was_broken_off_and_another_is_refused(sour
     ctl = Ctl(node)
     declare(source, "orders")
     ctl("migrate", *address(source), "--yes", "--no-wait")
-    code, said = ctl.fails("migrate", "amqp://guest@elsewhere", "--management", "http://elsewhere")
-    assert (code, "is not ended" in said) == (65, True)
+    for wrong in (("--back",), ("--back", *address(source)), address(node)):
+        assert "is not ended" in ctl.fails("migrate", *wrong)[1]
     assert "Going on with the migration" in ctl("migrate", *address(source), "--no-wait")
     publish(source, "orders")
-    assert "messages are left" in ctl("migrate", "--no-wait")
+    assert "Left at the source: " in ctl("migrate", "--no-wait")
     node.wait_until(lambda: count(node, "orders") == len(BODIES), "they are moved")
     ctl("finish_migration")
     assert count(source, "orders") == 0
+
+
+def test_another_node_of_the_source_takes_the_place_of_one_that_is_gone(source, node):
+    """Its address tells it from the first one, and the name of the cluster from other brokers."""
+    ctl = Ctl(node)
+    declare(source, "orders")
+    ctl("migrate", *address(source), "--yes", "--no-wait")
+    uri, *management = (text.replace("127.0.0.1", "localhost") for text in address(source))
+    ctl("migrate", uri, *management, "--no-wait")
+    (link,) = node.get(f"parameters/shovel/{VHOST}")
+    assert "@localhost" in link["value"]["src-uri"]
+    assert node.get("global-parameters/leveret_migration")["value"]["uri"] == uri
+    ctl("finish_migration")
 
 
 def test_shovels_are_handed_over_at_the_end(source, node):
@@ -224,7 +238,9 @@ def test_limits_of_the_number_of_links(source, node):
     for number in range(3):
         declare(source, f"q{number}")
         publish(source, f"q{number}", BODIES[:3])
-    ctl("migrate", *address(source), "--yes", "--no-wait", "--links", "1")
+    ctl("migrate", *address(source), "--yes", "--no-wait", "--links", "2")
+    assert len(links(node)) == 2
+    ctl("migrate", "--no-wait", "--links", "1")
 
     def all_are_moved():
         assert len(links(node)) == 1

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pika
 import pytest
 
+from leveret.mgmt.ctl.migrating.brokers import MigrationBroker
 from tests.bench.other_rabbitmq import root_of_other
 from tests.interop import INTEROP
 from tests.mgmt.ctl_command import Ctl
@@ -127,21 +128,35 @@ def declare(node, name, kind):
     assert node.put(f"queues/%2F/{name}", body).status in (201, 204)
 
 
-def follow(ctl, node, condition, what):
-    """Carry the migration on until a condition is met."""
+def follow(ctl, node, condition, what, command="migrate"):
+    """Carry the migration, or its roll-back, on until a condition is met."""
 
     def is_so():
-        ctl("migrate", "--no-wait")
+        ctl(command, "--no-wait")
         return condition()
 
     node.wait_until(is_so, what)
 
 
-def cut_a_link(node):
-    """Close the connections of links at a broker."""
-    for one in node.get("connections"):
-        if one["client_properties"].get("connection_name", "").startswith("Shovel migration"):
-            node.delete(f"connections/{quote(one['name'], safe='')}")
+def move(programs, broker, consumers, ctl, node, command="migrate"):
+    """Move programs to a broker, and wait until messages come to all consumers."""
+    for one in programs:
+        one.move(broker)
+    before = [len(one.came) for one in consumers]
+    follow(
+        ctl, node,
+        lambda: all(
+            len(one.came) > was + 200 for one, was in zip(consumers, before, strict=True)
+        ), "messages reach the consumers", command,
+    )  # fmt: skip
+
+
+def have_all(consumers, producers):
+    """Whether all that was confirmed has come."""
+    return all(
+        set(producer.confirmed) <= {body for body, _ in consumer.came}
+        for producer, consumer in zip(producers, consumers, strict=True)
+    )
 
 
 def check(producer, consumer):
@@ -150,6 +165,21 @@ def check(producer, consumer):
     assert set(producer.confirmed) <= came.keys()
     marked = Counter(body for body, is_marked in consumer.came if is_marked)
     assert all(marked[body] >= number - 1 for body, number in came.items() if number > 1)
+
+
+def check_ended(node, producers, consumers):
+    """End the consumers; nothing is lost, and no link is left."""
+    for producer, consumer in zip(producers, consumers, strict=True):
+        consumer.end()
+        check(producer, consumer)
+    assert [one for one in node.get("shovels") if one["name"].startswith("migration")] == []
+
+
+def cut_a_link(node):
+    """Close the connections of links at a broker."""
+    for one in node.get("connections"):
+        if one["client_properties"].get("connection_name", "").startswith("Shovel migration"):
+            node.delete(f"connections/{quote(one['name'], safe='')}")
 
 
 @pytest.mark.parametrize("order", ["consumers first", "producers first"])
@@ -165,30 +195,68 @@ def test_programs_move_under_load(rabbit, leveret, way, order):
     ctl("migrate", *back, *address(rabbit), "--yes", "--no-wait")
     first, second = (producers, consumers)[:: -1 if order == "consumers first" else 1]
     for movers in (first, second):
-        for one in movers:
-            one.move(target)
-        before = [len(one.came) for one in consumers]
-        follow(
-            ctl, leveret,
-            lambda now=before: all(
-                len(one.came) > was + 200 for one, was in zip(consumers, now, strict=True)
-            ), "messages reach the consumers",
-        )  # fmt: skip
+        move(movers, target, consumers, ctl, leveret)
         cut_a_link(rabbit)
     for one in producers:
         one.end()
-    follow(
-        ctl, leveret,
-        lambda: all(
-            set(producer.confirmed) <= {body for body, _ in consumer.came}
-            for producer, consumer in zip(producers, consumers, strict=True)
-        ), "all have come",
-    )  # fmt: skip
+    follow(ctl, leveret, lambda: have_all(consumers, producers), "all have come")
     ctl("finish_migration")
-    for producer, consumer in zip(producers, consumers, strict=True):
-        consumer.end()
-        check(producer, consumer)
-    assert [one for one in leveret.get("shovels") if one["name"].startswith("migration")] == []
+    check_ended(leveret, producers, consumers)
+
+
+def break_off_the_import(ctl, patched, *arguments):
+    """Begin a migration, and press Ctrl-C when the target has the definitions."""
+    ask = MigrationBroker.ask
+
+    def asked(self, method, *path, **given):
+        answer = ask(self, method, *path, **given)
+        if (method, path) == ("POST", ("definitions",)) and not given.get("query"):
+            raise KeyboardInterrupt
+        return answer
+
+    with patched.context() as during:
+        during.setattr(MigrationBroker, "ask", asked)
+        code, said = ctl.fails("migrate", *arguments, "--yes")
+    assert (code, "at the step 'importing'" in said) == (130, True)
+
+
+STEPS = {
+    "importing": "", "linked": "", "consumers moved": "consumers", "producers moved": "producers",
+    "all moved": "producers consumers", "finishing": "consumers",
+}  # fmt: skip
+"""The steps at which a migration is rolled back, and which programs have moved."""
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("way", ["in", "back"])
+def test_a_roll_back_under_load(rabbit, leveret, monkeypatch, way, step):
+    ctl = Ctl(leveret)
+    source, target = (rabbit, leveret) if way == "in" else (leveret, rabbit)
+    arguments = (*(("--back",) if way == "back" else ()), *address(rabbit))
+    for name, kind in QUEUES.items():
+        declare(source, name, kind)
+    programs = {
+        "producers": [Producer(source, name) for name in QUEUES],
+        "consumers": [Consumer(source, name) for name in QUEUES],
+    }
+    producers, consumers = programs.values()
+
+    moving = [one for kind in STEPS[step].split() for one in programs[kind]]
+    if step == "importing":
+        break_off_the_import(ctl, monkeypatch, *arguments)
+    else:
+        ctl("migrate", *arguments, "--yes", "--no-wait")
+        move(moving, target, consumers, ctl, leveret)
+    if step == "finishing":
+        ctl.fails("finish_migration")
+    cut_a_link(rabbit)
+    move(moving, source, consumers, ctl, leveret, "roll_back_migration")
+    for one in producers:
+        one.end()
+    back = "roll_back_migration"
+    follow(ctl, leveret, lambda: have_all(consumers, producers), "all have come", back)
+    assert "The migration is rolled back" in ctl(back)
+    check_ended(leveret, producers, consumers)
 
 
 def test_a_stream_is_copied_and_its_offsets_are_kept_as_a_header(rabbit, leveret):

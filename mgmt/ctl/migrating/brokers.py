@@ -70,6 +70,10 @@ class MigrationBroker:
             self._version = f"{LEVERET} {leveret}" if leveret else f"RabbitMQ {version}"
         return self._version
 
+    def cluster(self) -> str:
+        """The name of its cluster."""
+        return str(self.get("cluster-name")["name"])
+
     def plugins(self) -> set[str]:
         """The plugins that are enabled on any of its nodes."""
         nodes = self.get("nodes", columns="enabled_plugins")

@@ -63,7 +63,8 @@ LEVERET_LATE_SECONDS: Final = 0.5
 class Plan(NamedTuple):
     """What a migration will do. definitions: to be imported. changed: lines about objects of the
     target that the import changes, or leaves although they differ. kinds: the numbers of queues to
-    be linked, by type. unlinked: the other queues, by the reason.
+    be linked, by type. unlinked: the other queues, by the reason. messages, connections: how many
+    the source has, and programs have there.
     """
 
     source: str
@@ -74,6 +75,8 @@ class Plan(NamedTuple):
     changed: list[str]
     kinds: Counter[str]
     unlinked: Counter[str]
+    messages: int
+    connections: int
 
 
 class Look(NamedTuple):
@@ -115,8 +118,9 @@ class Migration:
         return self.state.step == RETURNING
 
     def _go_to(self, event: str) -> None:
-        self.state = self.state.after(event)
-        store(self._here, self.state)
+        state = self.state.after(event)
+        store(self._here, state)
+        self.state = state
 
     # Plan and import
 
@@ -134,7 +138,8 @@ class Migration:
         imported = {(one["vhost"], one["name"]) for one in chosen.definitions["queues"]}
         kinds: Counter[str] = Counter()
         unlinked: Counter[str] = Counter()
-        for place, source in self.source.queues().items():
+        queues = self.source.queues()
+        for place, source in queues.items():
             target = source if place in imported else None
             obstacle = QueueAtBoth(place, source, target).obstacle
             if obstacle:
@@ -145,6 +150,7 @@ class Migration:
             f"{self.source.version()} at {self.source.place}",
             f"{self.target.version()} at {self.target.place}",
             chosen.definitions, left_out, chosen.held, changed, kinds, unlinked,
+            sum(one.messages or 0 for one in queues.values()), len(self.source.connections()),
         )  # fmt: skip
 
     def _missing_plugins(self) -> list[NotCarriedOver]:
@@ -181,7 +187,7 @@ class Migration:
 
     def import_definitions(self, plan: Plan) -> list[NotCarriedOver]:
         """Import them; returns what the other broker has refused, which the plan could not know."""
-        self.state = replace(self.state, held=tuple(plan.held))
+        self.state = replace(self.state, held=tuple(plan.held), cluster=self._other.cluster())
         self._go_to(STARTED)
         refused: list[NotCarriedOver] = []
         if self.target is self._here:

@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
+from leveret.broker.amqp.uri import without_credentials
 from leveret.mgmt.ctl.client import HttpError
 from leveret.mgmt.ctl.errors import DATA_ERROR, CtlError, failure
 from leveret.mgmt.ctl.migrating.brokers import NOT_FOUND, MigrationBroker
@@ -61,7 +62,8 @@ RUN: Final = f"{STATE_PREFIX}_run"
 class MigrationState:
     """step: one of the above. uri, management: of the other broker, without a password. way: `in`
     or `back`. links_max: connections to the other broker. held: parameters that are imported at the
-    end. has_handed_over: some of them may be at the target already.
+    end. has_handed_over: some of them may be at the target already. cluster: the other broker's
+    name, which all nodes of its cluster have.
     """
 
     uri: str
@@ -71,6 +73,13 @@ class MigrationState:
     links_max: int = 500
     held: tuple[Held, ...] = field(default=())
     has_handed_over: bool = False
+    cluster: str = ""
+
+    @property
+    def between(self) -> str:
+        """From or to which broker it is, as texts say it."""
+        way = "to" if self.way == BACK else "from"
+        return f"{way} {without_credentials(self.uri)} (management at {self.management})"
 
     def after(self, event: str) -> "MigrationState":
         """The state after a request or event. Raises CtlError if it is not possible now."""

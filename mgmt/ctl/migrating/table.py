@@ -1,5 +1,6 @@
 """The texts of a migration: its plan, and the table of what is left where."""
 
+import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -12,19 +13,27 @@ COLUMNS: Final = (
     "vhost", "queue", "type", "at_source", "at_target", "source_consumers", "target_consumers",
     "link", "moved", "state",
 )  # fmt: skip
+NUMBERS: Final = ("at_source", "at_target", "source_consumers", "target_consumers", "moved")
 SHOWN_MAX: Final = 50
 TERMINATED: Final = "terminated"
 
 
-def plan_lines(plan: Plan, state: MigrationState) -> Iterator[str]:
-    """What a migration will do, and what it cannot carry over."""
+def plan_lines(plan: Plan, state: MigrationState, *, is_all: bool) -> Iterator[str]:
+    """What a migration will do, and what it cannot carry over. is_all: without limits."""
+    shown_max = sys.maxsize if is_all else SHOWN_MAX
     yield f"Migration from {plan.source} to {plan.target}"
     yield ""
     counts = {LISTS[name]: len(plan.definitions[name]) for name in LISTS}
-    listed = ", ".join(f"{count} {_plural(kind, count)}" for kind, count in counts.items() if count)
+    listed = ", ".join(_counted(count, kind) for kind, count in counts.items() if count)
     yield f"It imports {listed or 'nothing'}."
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(plan.kinds.items()))
-    yield f"It links {plan.kinds.total()} queues by shovels" + (f" ({kinds})." if kinds else ".")
+    links = _counted(plan.kinds.total(), "queue")
+    yield f"It links {links} by shovels" + (f" ({kinds})." if kinds else ".")
+    yield (
+        f"The source has {_counted(plan.messages, 'message')} and "
+        f"{_counted(plan.connections, 'connection')} of programs. Move the programs while this "
+        "command runs, in any order: messages reach consumers at both brokers meanwhile."
+    )
     if plan.kinds.total() > state.links_max:
         yield (
             f"At most {state.links_max} links run at a time, those of queues with messages first: "
@@ -41,33 +50,31 @@ def plan_lines(plan: Plan, state: MigrationState) -> Iterator[str]:
         "x-source-redelivered; those of streams have x-source-offset."
     )
     if plan.changed:
-        yield from _listed(
-            "These objects of the target are changed, or stay different:", plan.changed
-        )
+        title = "These objects of the target are changed, or stay different:"
+        yield from _listed(title, plan.changed, shown_max)
     left_out = [str(one) for one in plan.left_out]
-    left_out += [f"{count} queues: {reason}" for reason, count in plan.unlinked.items()]
+    left_out += [f"{_counted(count, 'queue')}: {reason}" for reason, count in plan.unlinked.items()]
     if left_out:
-        yield from _listed("Not carried over:", left_out)
+        yield from _listed("Not carried over:", left_out, shown_max)
     if plan.held:
         named = [f"{one.component} '{one.name}' in vhost '{one.vhost}'" for one in plan.held]
-        yield from _listed(
-            "Moved from the source to the target by finish_migration, not before:", named
-        )
+        title = "Moved from the source to the target by finish_migration, not before:"
+        yield from _listed(title, named, shown_max)
 
 
-def _plural(kind: str, count: int) -> str:
+def _counted(count: int, kind: str) -> str:
     if count == 1:
-        return kind
-    return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+        return f"1 {kind}"
+    return f"{count:,} {kind[:-1]}ies" if kind.endswith("y") else f"{count:,} {kind}s"
 
 
-def _listed(title: str, lines: list[str]) -> Iterator[str]:
+def _listed(title: str, lines: list[str], shown_max: int) -> Iterator[str]:
     yield ""
     yield title
-    for line in lines[:SHOWN_MAX]:
+    for line in lines[:shown_max]:
         yield f"  {line}"
-    if len(lines) > SHOWN_MAX:
-        yield f"  and {len(lines) - SHOWN_MAX} more"
+    if len(lines) > shown_max:
+        yield f"  and {len(lines) - shown_max:,} more, which --dry-run shows"
 
 
 def rows(look: Look, *, is_all: bool) -> list[list[Any]]:
@@ -108,12 +115,12 @@ def summary(look: Look, *, is_returning: bool) -> str:
     """The line below the table."""
     left = look.left(is_returning=is_returning)
     place = "target" if is_returning else "source"
-    number = "an unknown number of" if left is None else f"{left:,}"
+    messages = "an unknown number of messages" if left is None else _counted(left, "message")
     consumers = sum(one.source.consumers for one in look.queues)
     failed = sum(one.get("state") == TERMINATED for one in look.shovels.values())
-    delayed = f" and {look.delayed:,} delayed ones" if look.delayed else ""
+    delayed = f" and {look.delayed:,} that are delayed" if look.delayed else ""
     return (
-        f"{number} messages{delayed} are left at the {place}; {consumers} consumers and "
-        f"{len(look.connections)} connections of programs at the source; {len(look.links)} links, "
-        f"{failed} of them failing"
+        f"Left at the {place}: {messages}{delayed}. Programs at the source: "
+        f"{_counted(consumers, 'consumer')}, {_counted(len(look.connections), 'connection')}. "
+        f"Links: {len(look.links):,}, of which {failed:,} fail"
     )

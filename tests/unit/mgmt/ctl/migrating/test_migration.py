@@ -52,6 +52,7 @@ class KeptBroker:
         queues = [{"vhost": "/", "name": name, "arguments": {}} for name in self.queues]
         return {
             "overview": self._overview,
+            "cluster-name": {"name": "old"},
             "whoami": {"tags": "administrator"},
             "nodes": [{"enabled_plugins": ["rabbitmq_of_ours"]}],
             "definitions": {"queues": queues},
@@ -181,6 +182,15 @@ def test_a_broker_that_goes_away_after_any_request(old, new, gone):
         assert sorted(set(target.imported)) == ["bills", "orders"]
         assert [path for path in target.parameters if RUN not in path[-1]] == []
     assert 5 < answered < 99
+
+
+def test_a_step_counts_when_the_node_has_it(old, new):
+    one = migration(new, old)
+    one.import_definitions(one.plan())
+    new.fails_after = 0
+    with pytest.raises(CtlError):
+        one.start_roll_back()
+    assert one.state.step == MOVING
 
 
 def test_delayed_messages_are_waited_for(old, new):
