@@ -1,7 +1,7 @@
 """The text of a journey, as `leveret journey` prints it, one line for each event. Pure."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from leveret.analytics.formatting import duration, exchange_shown, listed, moment, plural, shown
 from leveret.analytics.journey.journeys import (
@@ -17,6 +17,8 @@ from leveret.broker.tracing import record
 
 Line = tuple[int, str]
 """Time in microseconds, and text."""
+DUPLICATE: Final = "duplicate"
+_REFUSED: Final = "an exchange had passed a message with its identifier"
 
 
 class SearchRange(NamedTuple):
@@ -96,7 +98,8 @@ def _published(event: Record) -> str:
     target = f"{exchange_shown(event.get('exchange'))} with {_keys(event)}"
     size = event.get("body_size")
     size_shown = plural(size, "byte") if isinstance(size, int) else "size unknown"
-    return f"published to {target}, {size_shown}; {_routed(event)} ({_who(event)})"
+    refused = f", since {_REFUSED}" if event.get("reason") == DUPLICATE else ""
+    return f"published to {target}, {size_shown}; {_routed(event)}{refused} ({_who(event)})"
 
 
 def _came_from(event: Record) -> str:
@@ -136,6 +139,12 @@ def _rejected(event: Record) -> str:
 def _requeued(event: Record) -> str:
     why = "because its channel ended or used basic.recover"
     return f"queue {shown(event.get('queue'))}: requeued {why}{_after(event)}"
+
+
+def _delayed(event: Record) -> str:
+    until_us = event.get("until_us")
+    until = f" until {moment(until_us)}" if isinstance(until_us, int) else ""
+    return f"queue {shown(event.get('queue'))}: waits for its retry{until}"
 
 
 def _expired(event: Record) -> str:
@@ -189,6 +198,7 @@ _WORDS = {
     record.ACK: _acked,
     record.REJECT: _rejected,
     record.REQUEUE: _requeued,
+    record.DELAY: _delayed,
     record.EXPIRE: _expired,
     record.DROP: _dropped,
     record.DEAD_LETTER: _dead_lettered,
@@ -210,7 +220,13 @@ def _end(journey: Journey) -> Iterator[str]:
         yield f"The end: kept in {listed(streams)}."
     elif not journey.histories and journey.is_over and journey.number:
         is_back = any(event.get("event") == record.RETURN for event in journey.events)
-        yield f"The end: {'returned to its publisher' if is_back else 'lost'}."
+        is_refused = (journey.publish or {}).get("reason") == DUPLICATE
+        end = "lost"
+        if is_back:
+            end = "returned to its publisher"
+        elif is_refused:
+            end = f"not routed, since {_REFUSED}"
+        yield f"The end: {end}."
 
 
 def _streams(journey: Journey) -> list[str]:

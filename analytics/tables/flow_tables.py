@@ -96,6 +96,7 @@ UNROUTABLE = f"""
     ) as requested on exchange = '' and vhost = of_vhost and routing_key = of_request
     where not is_reply and of_request is null
         and (event = 'return' or (event = 'publish' and {_QUEUES} = 0))
+        and coalesce(reason, '') != 'duplicate'
     group by minute, vhost, exchange, routing_key
 """
 

@@ -153,7 +153,8 @@ FATES = Table(
         MESSAGE,
         QUEUE,
         Column("fate", STRING, "never_delivered, never_acknowledged, rejected, expired,"
-               " dead_lettered, dropped (by max-length, a purge or the deletion of the queue)"),
+               " dead_lettered, dropped (by max-length, as a duplicate, by a purge or the deletion"
+               " of the queue)"),
         Column("reason", STRING, "for dead_lettered and dropped; otherwise null"),
         Column("exchange", STRING, "the exchange it was published to; null if not in the trace"),
         Column("routing_keys", STRINGS, "its routing keys; null if not in the trace"),
@@ -245,7 +246,8 @@ DEAD_LETTER_PATHS = Table(
 
 UNROUTABLE = Table(
     "unroutable",
-    "Messages that were routed to no queue; replies (table replies) are left out",
+    "Messages that were routed to no queue, without replies (table replies), and without those"
+    " that an exchange has refused as duplicates",
     (
         MINUTE,
         VHOST,

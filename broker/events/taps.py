@@ -64,11 +64,13 @@ class Sink:
         messages: Sequence[Message],
         routing_keys: Sequence[str],
         queues: Sequence[TracedQueue],
+        reason: str = "",
     ) -> None:
         """Messages were published, and are about to be put into these queues.
 
         channel: None if no client published them, as when a delayed message's delay is over.
-        routing_keys: the address's, and those of CC and BCC.
+        routing_keys: the address's, and those of CC and BCC. reason: DUPLICATE if an exchange on
+        the route has refused the message, as it knows its identifier; otherwise empty.
         """
 
     def delivered(
@@ -97,6 +99,9 @@ class Sink:
     def expired(self, queue: TracedQueue, message: Message) -> None:
         """A message expired. `dead_lettered` follows if its queue has a dead-letter exchange."""
 
+    def delayed(self, queue: TracedQueue, message: Message, until_ms: int) -> None:
+        """A returned message waits for its retry. until_ms: of the wall clock."""
+
     def dropped(self, queue: TracedQueue, message: Message, reason: str) -> None:
         """A message was dropped, and `dead_lettered` may follow.
 
@@ -123,9 +128,17 @@ class Sink:
         """
 
     def returned(
-        self, channel: TracedChannel, messages: Sequence[Message], code: int, text: str
+        self,
+        channel: TracedChannel,
+        messages: Sequence[Message],
+        code: int,
+        text: str,
+        reason: str = "",
     ) -> None:
-        """Mandatory messages are returned to their publisher, with this reply code and text."""
+        """Mandatory messages are returned to their publisher, with this reply code and text.
+
+        reason: as in `published`.
+        """
 
     def connection_opened(self, connection: TracedConnection) -> None:
         """A client opened the vhost."""

@@ -34,7 +34,7 @@ from leveret.broker.amqp.properties import (
     expiration_ms,
 )
 from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
-from leveret.broker.events.taps import Taps
+from leveret.broker.events.taps import DUPLICATE, Taps
 from leveret.broker.exchanges.router import Route
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.contract.queue_client import QueueClient, TimedQueue
@@ -381,7 +381,8 @@ def _routed(
 ) -> None:
     """Continue with a message whose queues are known."""
     if session.vhost.tracer is not None:
-        session.vhost.tracer.published(session, [message], keys, queues)
+        reason = DUPLICATE if found.refusing else ""
+        session.vhost.tracer.published(session, [message], keys, queues, reason)
     exchange.routed_count += len(queues)
     session.counts.routed += len(queues)
     if not queues and not found.delaying:
@@ -425,7 +426,8 @@ def _unroutable(
         return
     session.counts.returned += len(messages)
     if session.vhost.tracer is not None:
-        session.vhost.tracer.returned(session, messages, NO_ROUTE, NAMES[NO_ROUTE])
+        reason = DUPLICATE if is_duplicate else ""
+        session.vhost.tracer.returned(session, messages, NO_ROUTE, NAMES[NO_ROUTE], reason)
     session.send_returned(messages, NO_ROUTE, NAMES[NO_ROUTE])
 
 

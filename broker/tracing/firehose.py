@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.field_table import Field, Table
-from leveret.broker.events.taps import TRACE_EXCHANGE, Sink
+from leveret.broker.events.taps import DUPLICATE, TRACE_EXCHANGE, Sink
 from leveret.broker.events.traced import TracedChannel, TracedQueue
 from leveret.broker.queues.contract.publication import Publication, publication_of
 from leveret.broker.queues.contract.queue_client import QueueClient
@@ -74,22 +74,23 @@ class Firehose(Sink):
         messages: Sequence[Message],
         routing_keys: Sequence[str],
         queues: Sequence[TracedQueue],
+        reason: str = "",
     ) -> None:
-        """Copy messages that a client published."""
+        """Copy messages that a client published. reason: a header of the copies, unless empty."""
         first = messages[0]
         if channel is None or (route := self._route("publish.", first.address.exchange)) is None:
             return
         if len(queues) > QUEUES_AT_ONCE:
-            self._copy_in_steps(route, channel, messages, routing_keys, queues)
+            self._copy_in_steps(route, channel, messages, routing_keys, queues, reason)
             return
         names = tuple([queue.name for queue in queues])
-        key = (first.address, *_key_of(channel), tuple(routing_keys), names)
+        key = (first.address, *_key_of(channel), tuple(routing_keys), names, reason)
         headers = self._headers.get(key)
         if headers is None:
             headers = self._remember(
                 key,
                 self._what(first.address, routing_keys),
-                {**self._who(channel), ROUTED_QUEUES: _texts(names)},
+                {**self._who(channel), **_why(reason), ROUTED_QUEUES: _texts(names)},
             )
         self._copy(route, [_copy_of(message, route, headers) for message in messages])
 
@@ -100,10 +101,12 @@ class Firehose(Sink):
         messages: Sequence[Message],
         routing_keys: Sequence[str],
         queues: Sequence[TracedQueue],
+        reason: str,
     ) -> None:
         """As `published`, for messages that reached a large number of queues."""
         copies: list[Message] = []
-        what, who = self._what(messages[0].address, routing_keys), self._who(channel)
+        what = self._what(messages[0].address, routing_keys)
+        who = {**self._who(channel), **_why(reason)}
 
         def steps() -> Iterator[QueueClient | None]:
             encoded = []
@@ -162,6 +165,22 @@ class Firehose(Sink):
             self._what(address, routing_keys),
             {"redelivered": ("I", int(entry.redelivered)), **self._who(channel)},
         )
+
+    def dropped(self, queue: TracedQueue, message: Message, reason: str) -> None:
+        """Copy a message that a queue did not take, because it knows its identifier.
+
+        RabbitMQ's firehose does not show messages that are dropped for other reasons.
+        """
+        if reason != DUPLICATE or (route := self._route("drop.", queue.name)) is None:
+            return
+        address, routing_keys = message.address, routing_keys_of(message)
+        key = (address, DUPLICATE, tuple(routing_keys))
+        headers = self._headers.get(key) or self._remember(
+            key,
+            self._what(address, routing_keys),
+            {"vhost": ("S", self._vhost.name), **_why(reason)},
+        )
+        self._copy(route, [_copy_of(message, route, headers)])
 
     # Where copies go
 
@@ -223,6 +242,10 @@ class Firehose(Sink):
 def _key_of(channel: TracedChannel) -> tuple[str, str, int]:
     connection = channel.connection
     return connection.name, connection.user.name, channel.number
+
+
+def _why(reason: str) -> Table:
+    return {"reason": ("S", reason)} if reason else {}
 
 
 def _texts(texts: Sequence[str]) -> Field:

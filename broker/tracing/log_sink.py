@@ -47,7 +47,7 @@ class LogSink(StreamRecords):
         self._has_bodies = options.has_bodies
         self._closed = 0
         self._published: dict[
-            tuple[TracedChannel | None, str, tuple[TracedQueue, ...]], SharedText
+            tuple[TracedChannel | None, str, tuple[TracedQueue, ...], str], SharedText
         ] = {}
         self._delivered: dict[tuple[TracedChannel, TracedQueue, str | None, bool], SharedText] = {}
         self._acked: dict[tuple[TracedChannel, TracedQueue], SharedText] = {}
@@ -68,13 +68,14 @@ class LogSink(StreamRecords):
         messages: Sequence[Message],
         routing_keys: Sequence[str],
         queues: Sequence[TracedQueue],
+        reason: str = "",
     ) -> None:
         """Write a record for each message."""
         first = messages[0]
         exchange = first.address.exchange
-        start = self._published.get((channel, exchange, tuple(queues)))
+        start = self._published.get((channel, exchange, tuple(queues), reason))
         if start is None:
-            start = self._publish_start(channel, exchange, queues)
+            start = self._publish_start(channel, exchange, queues, reason)
         if not start.text:
             return
         about = self._about_of(first, routing_keys)
@@ -156,6 +157,10 @@ class LogSink(StreamRecords):
         """Write a record."""
         self._happened(record.EXPIRE, queue, message)
 
+    def delayed(self, queue: TracedQueue, message: Message, until_ms: int) -> None:
+        """Write a record."""
+        self._happened(record.DELAY, queue, message, {"until_us": until_ms * 1000})
+
     def dropped(self, queue: TracedQueue, message: Message, reason: str) -> None:
         """Write a record."""
         self._happened(record.DROP, queue, message, {"reason": reason})
@@ -185,7 +190,12 @@ class LogSink(StreamRecords):
         self._happened(record.DEAD_LETTER, queue, message, more, letter)
 
     def returned(
-        self, channel: TracedChannel, messages: Sequence[Message], code: int, text: str
+        self,
+        channel: TracedChannel,
+        messages: Sequence[Message],
+        code: int,
+        text: str,
+        reason: str = "",
     ) -> None:
         """Write a record for each message."""
         address = messages[0].address
@@ -193,7 +203,7 @@ class LogSink(StreamRecords):
             return
         more = {
             "exchange": shown(address.exchange), "routing_keys": [shown(address.routing_key)],
-            "reply_code": code, "reply_text": text,
+            "reply_code": code, "reply_text": text, **_refusal(reason),
         }  # fmt: skip
         for message in messages:
             if is_sampled(message.number, self._sample):
@@ -239,12 +249,17 @@ class LogSink(StreamRecords):
     # Texts of records; empty ones if the pattern excludes such records
 
     def _publish_start(
-        self, channel: TracedChannel | None, exchange: str, queues: Sequence[TracedQueue]
+        self,
+        channel: TracedChannel | None,
+        exchange: str,
+        queues: Sequence[TracedQueue],
+        reason: str,
     ) -> SharedText:
         start = b""
         if self._matches(record.PUBLISH, exchange):
-            start = self._text(record.PUBLISH, **who(channel), **_targets(queues))
-        return _keep(self._published, (channel, exchange, tuple(queues)), start)
+            more = {**_targets(queues), **_refusal(reason)}
+            start = self._text(record.PUBLISH, **who(channel), **more)
+        return _keep(self._published, (channel, exchange, tuple(queues), reason), start)
 
     def _deliver_start(
         self, channel: TracedChannel, queue: TracedQueue, tag: str | None, no_ack: bool
@@ -288,6 +303,11 @@ def _keep(texts: dict[Key, SharedText], key: Key, text: bytes) -> SharedText:
         texts.clear()
     shared = texts[key] = SharedText(text)
     return shared
+
+
+def _refusal(reason: str) -> dict[str, str]:
+    """The field of a record that tells why an exchange refused its message, if one did."""
+    return {"reason": reason} if reason else {}
 
 
 def _targets(queues: Sequence[TracedQueue]) -> dict[str, list[str]]:

@@ -161,6 +161,7 @@ class PluginSink(Sink):
         messages: Sequence[Message],
         routing_keys: Sequence[str],
         queues: Sequence[TracedQueue],
+        reason: str = "",
     ) -> None:
         """Write a client's publishes."""
         if channel is None or not self._matches("publish", messages[0].address.exchange):

@@ -25,6 +25,7 @@ SAMPLE_MAX = 1_000_000
 HEADER = "header"
 PUBLISH, DELIVER, ACK, REJECT, REQUEUE = "publish", "deliver", "ack", "reject", "requeue"
 EXPIRE, DROP, DEAD_LETTER, RETURN = "expire", "drop", "dead_letter", "return"
+DELAY = "delay"
 OPEN, CLOSE, GAP = "open", "close", "gap"
 APPEND, COMMIT, READ, END_READING = "append", "commit", "read", "end_reading"
 STORE_OFFSET, RETAIN, PLACE = "store_offset", "retain", "place"
@@ -82,14 +83,19 @@ FIELDS = (
     RecordField("redelivered", BOOLEAN, "the redelivered flag"),
     RecordField("no_ack", BOOLEAN, "the delivery requires no acknowledgement"),
     RecordField("requeue", BOOLEAN, "the rejected message was requeued"),
-    RecordField("reason", STRING, "why it was dropped or dead-lettered"),
+    RecordField(
+        "reason",
+        STRING,
+        "why it was dropped or dead-lettered; of a publish or a return: `duplicate` if an exchange"
+        " refused it",
+    ),
     RecordField("reply_code", LONG, "why it was returned"),
     RecordField("reply_text", STRING, "the same in words"),
     RecordField("body_size", LONG, "size of the body in bytes"),
     RecordField("properties", JSON, "the message's properties that are set, including headers"),
     RecordField("body", STRING, "the body in base64, if the trace has bodies"),
     RecordField("count", LONG, "number of messages that a purge dropped"),
-    RecordField("until_us", LONG, "the end of a gap"),
+    RecordField("until_us", LONG, "the end of a gap, or of the wait for a retry"),
     RecordField("lost", LONG, "number of records lost in a gap"),
     RecordField("version", LONG, "version of the format; in the header"),
     RecordField("sample", LONG, "one message in this number is in the log; in the header"),
@@ -112,6 +118,7 @@ EVENTS: dict[str, tuple[str, ...]] = {
     ACK: (*_WHO, "message", "queue", "delivery_tag"),
     REJECT: (*_WHO, "message", "queue", "delivery_tag", "requeue"),
     REQUEUE: (*_WHERE, "message", "queue"),
+    DELAY: (*_WHERE, "message", "queue", "until_us"),
     EXPIRE: (*_WHERE, "message", "queue"),
     DROP: (*_WHERE, "queue", "reason"),
     DEAD_LETTER: (
@@ -130,7 +137,8 @@ EVENTS: dict[str, tuple[str, ...]] = {
     PLACE: (*_WHERE, "message", "queue", "offset"),
 }  # fmt: skip
 """The fields of each event. `body` is optional for publish and deliver, `streams` for publish and
-dead_letter; a drop of a single message has `message`, a drop of several has `count`.
+dead_letter, `reason` for publish and return; a drop of a single message has `message`, a drop of
+several has `count`.
 """
 
 PARTITION = "vhost={vhost}/date={date}/hour={hour}"

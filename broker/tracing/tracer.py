@@ -29,9 +29,9 @@ class Tracer(Taps):
     """
 
     __slots__ = (
-        "_acked", "_closed", "_dead_lettered", "_delivered", "_dropped", "_emptied", "_expired",
-        "_failed", "_numbers", "_opened", "_published", "_rejected", "_requeued", "_returned",
-        "_stream_changed", "sinks",
+        "_acked", "_closed", "_dead_lettered", "_delayed", "_delivered", "_dropped", "_emptied",
+        "_expired", "_failed", "_numbers", "_opened", "_published", "_rejected", "_requeued",
+        "_returned", "_stream_changed", "sinks",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +46,7 @@ class Tracer(Taps):
         self._rejected = self._overrides_of("rejected")
         self._requeued = self._overrides_of("requeued")
         self._expired = self._overrides_of("expired")
+        self._delayed = self._overrides_of("delayed")
         self._dropped = self._overrides_of("dropped")
         self._emptied = self._overrides_of("emptied")
         self._dead_lettered = self._overrides_of("dead_lettered")
@@ -91,13 +92,14 @@ class Tracer(Taps):
         messages: Sequence[Message],
         routing_keys: Sequence[str],
         queues: Sequence[TracedQueue],
+        reason: str = "",
     ) -> None:
         """Messages were published to one address."""
         if _is_of_firehose(messages[0]):
             return
         for report in self._published:
             try:
-                report(channel, messages, routing_keys, queues)
+                report(channel, messages, routing_keys, queues, reason)
             except Exception:
                 self._remove_failed(report)
 
@@ -168,6 +170,11 @@ class Tracer(Taps):
         if not _is_of_firehose(message):
             self._report(self._expired, queue, message)
 
+    def delayed(self, queue: TracedQueue, message: Message, until_ms: int) -> None:
+        """A returned message waits for its retry."""
+        if not _is_of_firehose(message):
+            self._report(self._delayed, queue, message, until_ms)
+
     def dropped(self, queue: TracedQueue, message: Message, reason: str) -> None:
         """A full queue dropped or refused a message, or its queue was deleted."""
         if not _is_of_firehose(message):
@@ -191,10 +198,15 @@ class Tracer(Taps):
             self._report(self._dead_lettered, queue, message, reason, letter, routing_keys, queues)
 
     def returned(
-        self, channel: TracedChannel, messages: Sequence[Message], code: int, text: str
+        self,
+        channel: TracedChannel,
+        messages: Sequence[Message],
+        code: int,
+        text: str,
+        reason: str = "",
     ) -> None:
         """Mandatory messages were returned to their publisher."""
-        self._report(self._returned, channel, messages, code, text)
+        self._report(self._returned, channel, messages, code, text, reason)
 
     def connection_opened(self, connection: TracedConnection) -> None:
         """A client opened the vhost."""

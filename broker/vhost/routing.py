@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from leveret.broker.amqp.content_header import ContentHeader, read_header
-from leveret.broker.events.taps import Taps
+from leveret.broker.events.taps import DUPLICATE, Taps
 from leveret.broker.exchanges.delayed import DelayedMessage, header_after_delay
 from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.exchanges.router import WORK_AT_ONCE, Route
@@ -206,10 +206,11 @@ def _trace(
     message: Message,
     routing_keys: Sequence[str],
     queues: list[QueueClient],
-    _found: Route,
+    found: Route,
 ) -> None:
     if vhost.tracer is not None:
-        vhost.tracer.published(None, [message], routing_keys, queues)
+        reason = DUPLICATE if found.refusing else ""
+        vhost.tracer.published(None, [message], routing_keys, queues, reason)
 
 
 def replaying_history(

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from leveret.analytics.formatting import moment
 from leveret.analytics.journey_command import main
 from tests.analytics.trace_log import FIRST, HOUR, NODE, SECOND, START_US, WHO, TraceLog
 
@@ -172,6 +173,30 @@ def test_a_returned_message(tmp_path, asked):
     assert "published to the default exchange" in told
     assert "returned to its publisher: 312 NO_ROUTE" in told
     assert "The end: returned to its publisher." in told
+
+
+def test_a_message_that_an_exchange_refused_is_not_lost(tmp_path, asked):
+    log = TraceLog()
+    log.publish(0, FIRST + 1, [])
+    log.records[-1]["reason"] = "duplicate"
+    log.write(tmp_path)
+    _, told, _ = asked(FIRST + 1)
+    why = "since an exchange had passed a message with its identifier"
+    assert f"routed to no queue, {why}" in told
+    assert f"The end: not routed, {why}." in told
+
+
+def test_a_message_that_waits_for_its_retry(tmp_path, asked):
+    log = TraceLog()
+    log.publish(0, FIRST + 1, ["q"])
+    log.deliver(SECOND, FIRST + 1, "q")
+    log.reject(2 * SECOND, FIRST + 1, "q", requeue=True)
+    until_us = START_US + 60 * SECOND
+    log.add("delay", 2 * SECOND, message=FIRST + 1, queue="q", until_us=until_us)
+    log.deliver(60 * SECOND, FIRST + 1, "q", redelivered=True)
+    log.write(tmp_path)
+    _, told, _ = asked(FIRST + 1)
+    assert f"queue q: waits for its retry until {moment(until_us)}" in told
 
 
 def test_names_cannot_move_the_cursor(tmp_path, asked):

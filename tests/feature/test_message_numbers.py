@@ -30,7 +30,7 @@ class Numbers(Sink):
         self.delivered_as = {}
         self.letters = {}
 
-    def published(self, channel, messages, routing_keys, queues):
+    def published(self, channel, messages, routing_keys, queues, reason=""):
         self.published_as |= {message.body: message.number for message in messages}
 
     def delivered(self, channel, queue, consumer_tag, entries, first_tag, no_ack):

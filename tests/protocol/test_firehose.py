@@ -169,6 +169,26 @@ def test_an_unroutable_message_is_copied(client):
     assert copy.properties["headers"]["routed_queues"] == ("A", [])
 
 
+def test_duplicates_that_a_queue_or_an_exchange_refuses(client):
+    known = {"headers": {"x-deduplication-header": ("S", "a")}}
+    client.declare("d", arguments={"x-message-deduplication": ("t", True)})
+    client.call(1, commands.Exchange.Declare, commands.Exchange.DeclareOk, exchange="x",
+                exchange_type="x-message-deduplication", arguments={"x-cache-size": ("I", 9)},
+                passive=False, durable=False, auto_delete=False, internal=False)  # fmt: skip
+    for exchange in ("", "", "x", "x"):
+        client.publish(1, "d", exchange.encode(), exchange, **known)
+    count = client.declare("copies", passive=True).message_count
+    copies = [take(client) for _ in range(count)]
+    told = [(one.method.routing_key, one.properties["headers"].get("reason")) for one in copies]
+    assert told == [
+        ("publish.", None), ("publish.", None), ("drop.d", ("S", "duplicate")),
+        ("publish.x", None), ("publish.x", ("S", "duplicate")),
+    ]  # fmt: skip
+    assert list(copies[2].properties["headers"]) == [
+        "exchange_name", "routing_keys", "properties", "node", "vhost", "reason",
+    ]  # fmt: skip
+
+
 def test_patterns_choose(client):
     client.call(1, commands.Queue.Unbind, commands.Queue.UnbindOk, queue="copies",
                 exchange="amq.rabbitmq.trace", routing_key="#", arguments={})  # fmt: skip

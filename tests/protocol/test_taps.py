@@ -21,11 +21,13 @@ class Recorder(Sink):
         self.events = []
         self.numbers = {}
 
-    def published(self, channel, messages, routing_keys, queues):
+    def published(self, channel, messages, routing_keys, queues, reason=""):
         who = None if channel is None else (channel.number, channel.connection.user.name)
         for message in messages:
             self.numbers[message.body] = message.number
-            self.events.append(("publish", message.body, who, list(routing_keys), names(queues)))
+            why = (reason,) if reason else ()
+            event = "publish", message.body, who, list(routing_keys), names(queues), *why
+            self.events.append(event)
 
     def delivered(self, channel, queue, consumer_tag, entries, first_tag, no_ack):
         for tag, entry in enumerate(entries, first_tag):
@@ -50,6 +52,10 @@ class Recorder(Sink):
     def expired(self, queue, message):
         self.events.append(("expire", message.body, queue.name))
 
+    def delayed(self, queue, message, until_ms):
+        assert message.number == self.numbers[message.body]
+        self.events.append(("delay", message.body, queue.name, until_ms))
+
     def dropped(self, queue, message, reason):
         self.events.append(("drop", message.body, queue.name, reason))
 
@@ -62,8 +68,9 @@ class Recorder(Sink):
         event = "dead_letter", message.body, queue.name, reason, letter.address.exchange
         self.events.append((*event, list(routing_keys), names(queues)))
 
-    def returned(self, channel, messages, code, text):
-        self.events += [("return", message.body, code, text) for message in messages]
+    def returned(self, channel, messages, code, text, reason=""):
+        why = (reason,) if reason else ()
+        self.events += [("return", message.body, code, text, *why) for message in messages]
 
     def connection_opened(self, connection):
         self.events.append(("open", connection.user.name))
@@ -254,6 +261,40 @@ def test_a_full_queue(client, sink, overflow, dropped, letters):
     assert kinds == ["publish", "drop", "dead_letter"][: 2 + letters]
 
 
+def test_a_duplicate_that_a_queue_or_an_exchange_refuses(client, sink):
+    once = {"x-message-deduplication": ("t", True)}
+    known = {"headers": {"x-deduplication-header": ("S", "a")}}
+    client.declare("d", arguments=once)
+    client.call(1, commands.Exchange.Declare, commands.Exchange.DeclareOk, exchange="x",
+                exchange_type="x-message-deduplication", arguments={"x-cache-size": ("I", 9)},
+                passive=False, durable=False, auto_delete=False, internal=False)  # fmt: skip
+    client.bind("q", "x", "")
+    client.publish(1, "d", b"1", **known)
+    client.publish(1, "d", b"2", **known)
+    client.publish(1, "k", b"3", "x", **known)
+    publish_mandatory(client, "k", b"4", "x", **known)
+    assert of(sink, "publish", "drop", "return") == [
+        ("publish", b"1", (1, "guest"), ["d"], ["d"]),
+        ("publish", b"2", (1, "guest"), ["d"], ["d"]),
+        ("drop", b"2", "d", "duplicate"),
+        ("publish", b"3", (1, "guest"), ["k"], ["q"]),
+        ("publish", b"4", (1, "guest"), ["k"], [], "duplicate"),
+        ("return", b"4", 312, "NO_ROUTE", "duplicate"),
+    ]
+
+
+def test_a_message_waits_for_its_retry(timeless, client, sink):
+    arguments = {"x-delayed-retry-type": ("S", "all"), "x-delayed-retry-min": ("I", 1000)}
+    client.declare("d", arguments=arguments)
+    client.publish(1, "d", b"x")
+    get(client, "d")
+    settle(client, commands.Basic.Reject, delivery_tag=1, requeue=True)
+    until_ms = timeless.call(lambda it: int(it.broker.services.clock.wall_time_s() * 1000)) + 1000
+    assert of(sink, "reject", "delay") == [
+        ("reject", b"x", "d", 1, True), ("delay", b"x", "d", until_ms),
+    ]  # fmt: skip
+
+
 def test_a_purge_and_a_delete(client, sink):
     for _ in range(3):
         client.publish(1, "q", b"x")
@@ -282,10 +323,17 @@ def test_messages_returned_to_a_deleted_queue_go_with_it(client, sink):
     ]  # fmt: skip
 
 
-def test_a_message_that_is_returned(client, sink):
-    publish = method_bytes(1, commands.Basic.Publish, exchange="", routing_key="no", mandatory=True)
-    client.send(publish + publish_bytes(1, "no", b"x")[len(publish) :])
+def publish_mandatory(client, key, body, exchange="", **properties):
+    """Publish a message, and read it when it is returned."""
+    publish = method_bytes(
+        1, commands.Basic.Publish, exchange=exchange, routing_key=key, mandatory=True
+    )
+    client.send(publish + publish_bytes(1, key, body, exchange, **properties)[len(publish) :])
     client.read_content(1, commands.Basic.Return)
+
+
+def test_a_message_that_is_returned(client, sink):
+    publish_mandatory(client, "no", b"x")
     assert sink.events[1:] == [
         ("publish", b"x", (1, "guest"), ["no"], []), ("return", b"x", 312, "NO_ROUTE"),
     ]  # fmt: skip

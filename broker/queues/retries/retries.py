@@ -176,6 +176,8 @@ class Retries:
         taken[0].redelivered = True
         self._hold(taken[0], due_ms)
         backing.ack([entry])
+        if self._owner.tracer is not None:
+            self._owner.tracer.delayed(self._queue, copy, due_ms + self._wall_offset_ms)
 
     # Waiting messages
 

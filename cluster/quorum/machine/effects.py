@@ -163,6 +163,24 @@ class PublishDeadLetters(Effect):
         self.are_kept = are_kept
 
 
+class Delayed(Effect):
+    """Trace messages that wait for their retry until `time_ms` of their runs."""
+
+    __slots__ = ("runs",)
+
+    def __init__(self, runs: list[Run]) -> None:
+        self.runs = runs
+
+
+class RefusedDuplicates(Effect):
+    """Trace messages that the queue did not take, because it knows their identifiers."""
+
+    __slots__ = ("runs",)
+
+    def __init__(self, runs: list[Run]) -> None:
+        self.runs = runs
+
+
 class LettersDropped(Effect):
     """The queue has dropped its dead letters, because its new options do not keep any."""
 

@@ -30,6 +30,7 @@ from leveret.cluster.quorum.machine.consumers import Consumers, ConsumerState
 from leveret.cluster.quorum.machine.dead_letters import RetainedLetters
 from leveret.cluster.quorum.machine.delayed_messages import DelayedRuns
 from leveret.cluster.quorum.machine.effects import (
+    Delayed,
     DelaysEnded,
     Deliver,
     Dropped,
@@ -37,6 +38,7 @@ from leveret.cluster.quorum.machine.effects import (
     LettersDropped,
     PublishDeadLetters,
     Reason,
+    RefusedDuplicates,
 )
 from leveret.cluster.quorum.machine.held_runs import in_order_of_delivery
 from leveret.cluster.quorum.machine.ready_messages import ReadyMessages
@@ -135,18 +137,17 @@ class QueueMessages:
         if identifiers is None:
             return self.publish(index, fields, effects)
         refused: list[int] = []
+        duplicates: list[Run] = []
         place = 0
         first = self.position
         for at in range(0, len(fields), RUN_FIELDS):
             for _ in range(fields[at]):
-                key, position = keys[place], self.position
+                key = keys[place]
+                run = Run(self.position, 1, index, place, fields[at + 1], fields[at + 3])
                 if key and identifiers.has(key, self.now_ms):
-                    self.duplicates += 1
+                    duplicates.append(run)
                 else:
-                    run = Run(
-                        position, 1, index, place, fields[at + 1], fields[at + 3],
-                        self._expiry_ms(fields[at + 2] - 1),
-                    )  # fmt: skip
+                    run.expires_at_ms = self._expiry_ms(fields[at + 2] - 1)
                     if self._take_one(run, key, identifiers, effects):
                         pass
                     elif refused and refused[-1] + 1 == place:
@@ -155,6 +156,10 @@ class QueueMessages:
                         refused += (place, place)
                 place += 1
         self.taken += self.position - first
+        if duplicates:
+            self.duplicates += len(duplicates)
+            if effects is not None:
+                effects.add(RefusedDuplicates(duplicates))
         return refused
 
     def _take_one(
@@ -438,6 +443,7 @@ class QueueMessages:
         options = self.options
         counts = is_failed or options.counts_returns
         died: list[Run] = []
+        delayed: list[Run] = []
         for run in in_order_of_delivery(runs):
             back = Run(
                 run.position, run.count, run.index, run.place, run.size, run.priority,
@@ -448,19 +454,28 @@ class QueueMessages:
                 died.append(back)
             elif ready_ms > self.now_ms:
                 back.time_ms = ready_ms
-                self.delayed.add(back)
+                delayed.append(back)
             elif self._is_delayed(is_failed):
                 back.time_ms = self.now_ms + delay_ms(
                     back.delivery_count, options.delayed_retry_min_ms,
                     options.delayed_retry_max_ms, options.delayed_retry_multiplier,
                 )  # fmt: skip
-                self.delayed.add(back)
+                delayed.append(back)
             elif options.returns_to_end and not is_failed:
                 self.ready.append(back)
             else:
                 self.ready.append_returned(back)
+        if delayed:
+            self._delay(delayed, effects)
         if died:
             self.die(died, Reason.DELIVERY_LIMIT, effects)
+
+    def _delay(self, runs: list[Run], effects: Effects | None) -> None:
+        """Have messages wait until their times."""
+        for run in runs:
+            self.delayed.add(run)
+        if effects is not None:
+            effects.add(Delayed(runs))
 
     def return_unseen(self, runs: list[Run]) -> None:
         """Take back messages that were not handed to a client: nothing is counted or delayed."""

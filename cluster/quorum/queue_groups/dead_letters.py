@@ -1,4 +1,5 @@
-"""Publishes the dead letters of a quorum queue while its leader is on this node.
+"""Publishes the dead letters of a quorum queue while its leader is on this node, and traces what
+happens to its messages.
 
 With the strategy at-most-once, they are published in order as soon as they are read
 (letter_reader.py), and are lost if the node dies before that.
@@ -12,6 +13,7 @@ published again.
 
 import logging
 
+from leveret.broker.events.taps import DUPLICATE
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.retained_dead_letters import (
     DeadLetterWorker,
@@ -29,16 +31,22 @@ from leveret.cluster.quorum.machine.commands import (
     intervals_of,
 )
 from leveret.cluster.quorum.machine.effects import (
+    Delayed,
     Dropped,
     Effect,
     LettersDropped,
     PublishDeadLetters,
+    RefusedDuplicates,
 )
+from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.quorum.queue_groups.letter_reader import REASONS, LetterReader, ReadLetters
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Entry
 
 logger = logging.getLogger("leveret.cluster")
+
+DELAYED = "delayed"
+"""The reason for which messages are read that wait for their retry."""
 
 
 class LeaderDeadLetters:
@@ -72,22 +80,29 @@ class LeaderDeadLetters:
         if isinstance(effect, PublishDeadLetters) and effect.are_kept:
             self._kept.add(effect)
         elif isinstance(effect, PublishDeadLetters):
-            self._once.add(effect)
-            self._publish()
+            self._read(REASONS[effect.reason], effect.runs)
         elif isinstance(effect, Dropped) and self._vhost.tracer is not None:
             # Its messages are read as dead letters, to be traced, and then counted.
-            self._once.add(PublishDeadLetters(effect.reason, effect.runs, are_kept=False))
-            self._publish()
+            self._read(REASONS[effect.reason], effect.runs)
+        elif isinstance(effect, RefusedDuplicates) and self._vhost.tracer is not None:
+            self._read(DUPLICATE, effect.runs)
+        elif isinstance(effect, Delayed) and self._vhost.tracer is not None:
+            self._read(DELAYED, effect.runs)
         elif isinstance(effect, Dropped):
             count = sum([run.count for run in effect.runs])
             self._vhost.note_discarded(self._queue, REASONS[effect.reason], count)
         elif isinstance(effect, LettersDropped):
             self._kept.dropped(effect.count)
 
+    def _read(self, reason: str, runs: list[Run]) -> None:
+        self._once.add(reason, runs)
+        self._publish()
+
     def _publish(self) -> None:
         while (letters := self._once.take()) is not None:
             self._trace(letters)
-            self._vhost.dead_letter(self._queue, letters.messages, letters.reason)
+            if letters.reason not in {DUPLICATE, DELAYED}:
+                self._vhost.dead_letter(self._queue, letters.messages, letters.reason)
 
     def _trace(self, letters: ReadLetters) -> None:
         tracer, reason = self._vhost.tracer, letters.reason
@@ -96,6 +111,8 @@ class LeaderDeadLetters:
         for message in letters.messages:
             if reason == EXPIRED:
                 tracer.expired(self._queue, message)
+            elif reason == DELAYED:
+                tracer.delayed(self._queue, message, letters.time_ms)
             else:
                 tracer.dropped(self._queue, message, reason)
 
@@ -127,7 +144,7 @@ class RetainedLetterSource(Actor):
         self._reader.begin(member, self._has_read)
         for one in letters:
             assert isinstance(one, PublishDeadLetters), "a machine keeps letters"
-            self._reader.add(one)
+            self._reader.add(REASONS[one.reason], one.runs)
         if letters:
             self._wake()
 
@@ -143,7 +160,7 @@ class RetainedLetterSource(Actor):
         """Add the letters of messages that have died."""
         count = sum([run.count for run in letters.runs])
         self._vhost.note_kept(self._queue, REASONS[letters.reason], count)
-        self._reader.add(letters)
+        self._reader.add(REASONS[letters.reason], letters.runs)
         self._wake()
 
     def options_changed(self) -> None:

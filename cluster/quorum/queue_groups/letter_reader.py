@@ -1,4 +1,5 @@
-"""Reads the dead letters of a quorum queue from the log of the leader on this node, in order.
+"""Reads messages of a quorum queue from the log of the leader on this node, in order: its dead
+letters, and messages that are traced.
 
 A letter is read only when it is taken. If a thread has to read it, the letters after it wait.
 """
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 from leveret.broker.queues.dead_letters.header import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from leveret.cluster.groups.group_member import GroupMember
-from leveret.cluster.quorum.machine.effects import PublishDeadLetters, Reason
+from leveret.cluster.quorum.machine.effects import Reason
 from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.quorum.queue_groups.message_reading import messages_of
 from leveret.storage.contract.backing_queue import BeingRead
@@ -27,11 +28,14 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class ReadLetters(NamedTuple):
-    """Messages that died together, as they were published. position: of the first one."""
+    """Messages that died together, as they were published. position: of the first one. reason: why
+    they died, or why they are traced. time_ms: of their run.
+    """
 
     position: int
     messages: list[Message]
     reason: str
+    time_ms: int
 
 
 class LetterReader:
@@ -46,7 +50,7 @@ class LetterReader:
         self.member: GroupMember | None = None
         self._addresses = addresses
         self._has_read: Callable[[], object] = _nothing
-        self._waiting: deque[tuple[Reason, Run]] = deque()
+        self._waiting: deque[tuple[str, Run]] = deque()
         self._is_reading = False
         self._read: ReadLetters | None = None
 
@@ -64,9 +68,9 @@ class LetterReader:
         """Whether there are letters that were not taken."""
         return self._read is not None or bool(self._waiting)
 
-    def add(self, letters: PublishDeadLetters) -> None:
+    def add(self, reason: str, runs: list[Run]) -> None:
         """Add letters after all others."""
-        self._waiting.extend((letters.reason, run) for run in letters.runs)
+        self._waiting.extend((reason, run) for run in runs)
 
     def clear(self) -> None:
         """Drop all letters."""
@@ -103,7 +107,7 @@ class LetterReader:
                 continue
             waiting.popleft()
             messages = messages_of(run, entry, self._addresses)
-            return ReadLetters(run.position, messages, REASONS[reason])
+            return ReadLetters(run.position, messages, reason, run.time_ms)
         return None
 
     def _thread_has_read(self) -> None:

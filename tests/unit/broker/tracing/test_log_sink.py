@@ -110,6 +110,7 @@ def test_everything_else_that_happens_has_its_record():
     log.sink.acked(channel, settled)
     log.sink.rejected(channel, settled, True)
     log.sink.requeued(settled)
+    log.sink.delayed(queue, message(7), 1_700_000_000_123)
     log.sink.expired(queue, message(7))
     log.sink.dropped(queue, message(7), "maxlen")
     log.sink.emptied(queue, "purge", 5)
@@ -124,6 +125,7 @@ def test_everything_else_that_happens_has_its_record():
         {"event": "ack", **about, **WHO, "delivery_tag": 3},
         {"event": "reject", **about, **WHO, "delivery_tag": 3, "requeue": True},
         {"event": "requeue", **about},
+        {"event": "delay", **about, "until_us": 1_700_000_000_123_000},
         {"event": "expire", **about},
         {"event": "drop", **about, "reason": "maxlen"},
         {"event": "drop", **time, **WHERE, "queue": "orders", "reason": "purge", "count": 5},
@@ -140,6 +142,14 @@ def test_everything_else_that_happens_has_its_record():
     ]  # fmt: skip
     for one in log.records:
         check_fields(one)
+
+
+def test_what_an_exchange_has_refused_has_the_reason():
+    log, channel = Log(), Channel()
+    log.sink.published(channel, [message(7)], ["k"], [])
+    log.sink.published(channel, [message(8)], ["k"], [], "duplicate")
+    log.sink.returned(channel, [message(8)], 312, "NO_ROUTE", "duplicate")
+    assert [one.get("reason") for one in log.records] == [None, "duplicate", "duplicate"]
 
 
 def test_the_header_of_a_log_is_a_record_too():

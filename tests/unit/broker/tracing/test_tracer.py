@@ -23,7 +23,7 @@ class Listening(Sink):
     def __init__(self):
         self.heard = []
 
-    def published(self, channel, messages, routing_keys, queues):
+    def published(self, channel, messages, routing_keys, queues, reason=""):
         self.heard.append(("published", [message.body for message in messages]))
 
     def delivered(self, channel, queue, consumer_tag, entries, first_tag, no_ack):
@@ -39,7 +39,7 @@ class Listening(Sink):
 class Failing(Listening):
     """Fails when a message is published."""
 
-    def published(self, channel, messages, routing_keys, queues):
+    def published(self, channel, messages, routing_keys, queues, reason=""):
         raise OSError("the disk is gone")
 
 

@@ -13,6 +13,7 @@ from leveret.cluster.quorum.machine.commands import Options, encode_command, ent
 from leveret.cluster.quorum.machine.effects import (
     ActiveChanged,
     Applied,
+    Delayed,
     DelaysEnded,
     Deliver,
     Dropped,
@@ -21,6 +22,7 @@ from leveret.cluster.quorum.machine.effects import (
     LettersDropped,
     Outcome,
     PublishDeadLetters,
+    RefusedDuplicates,
     Result,
     TimedOut,
     UnknownSender,
@@ -87,7 +89,7 @@ def told_by(effects):
         elif isinstance(effect, LettersDropped):
             told.append(("letters dropped", effect.count))
         else:
-            assert isinstance(effect, Applied | Expired)
+            assert isinstance(effect, Applied | Delayed | Expired | RefusedDuplicates)
     return told
 
 

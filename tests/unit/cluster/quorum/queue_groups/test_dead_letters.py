@@ -2,11 +2,14 @@
 
 import pytest
 
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.events.taps import Taps
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.cluster.quorum.machine.commands import (
     Configure,
     DeadLetterStrategy,
+    DelayedRetry,
     Options,
     Tick,
 )
@@ -95,6 +98,9 @@ class Traced(Taps):
     def dropped(self, queue, message, reason):
         self.lines.append((message.body, reason))
 
+    def delayed(self, queue, message, until_ms):
+        self.lines.append((message.body, "delayed", until_ms))
+
 
 @pytest.mark.parametrize("strategy", [DeadLetterStrategy.DROP, DeadLetterStrategy.AT_MOST_ONCE])
 def test_what_expires_or_is_dropped_is_traced(strategy):
@@ -106,6 +112,28 @@ def test_what_expires_or_is_dropped_is_traced(strategy):
     leading.use.group.propose(Tick())
     leading.settle()
     assert tracer.lines == [(b"1", "maxlen"), (b"2", "expired")]
+
+
+def test_duplicates_are_traced():
+    leading = Leading(Options(cache_size=9))
+    leading.vhost.tracer = tracer = Traced()
+    leading.use.queue.options = leading.use.queue.options._replace(deduplicates=True)
+    header = read_header(encode_properties({"headers": {"x-deduplication-header": ("S", "a")}}))
+    publish(leading.use.queue, b"1", b"2", header=header)
+    leading.use.settle()
+    leading.settle()
+    assert tracer.lines == [(b"2", "duplicate")]
+
+
+def test_messages_that_wait_for_their_retry_are_traced():
+    leading = Leading(Options(delayed_retry=DelayedRetry.ALL, delayed_retry_min_ms=1_000))
+    leading.vhost.tracer = tracer = Traced()
+    publish(leading.use.queue, b"1")
+    got = leading.use.asked(leading.use.queue.get, True)
+    leading.use.queue.requeue([got.entry], is_failed=True)
+    leading.use.settle()
+    leading.settle()
+    assert tracer.lines == [(b"1", "delayed", leading.use.figures.next_delayed_ms)]
 
 
 @pytest.fixture
