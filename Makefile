@@ -1,6 +1,7 @@
 # make run    run a broker on port 5672 with its data in ./data; the first start is in pure Python
 # make cluster   run three nodes as a cluster on ports 5672 to 5674, with their data in ./cluster-data
 # make test   run the test suite, on the compiled message path and on pure Python
+# make test-long   run those of its tests that have random seeds or kills with many more of them
 # make test-interop   run the tests that start a real RabbitMQ, if rabbitmq-server is installed
 # make lint   all other checks of CI
 # make compile   compile the message path, if there is a C compiler; run does it in the background
@@ -50,7 +51,7 @@ MODE ?= pause_minority
 NODES ?= 3
 QUEUES ?= mirrored
 
-.PHONY: run cluster compile test test-pure test-compiled test-interop sim sim-ring sim-raft sim-quorum sim-retained sim-qos2 sim-stream jepsen fuzz lint format pictures wheels deb bench clean
+.PHONY: run cluster compile test test-pure test-compiled test-long test-interop sim sim-ring sim-raft sim-quorum sim-retained sim-qos2 sim-stream jepsen fuzz lint format pictures wheels deb bench clean
 
 # Sources are compiled in place (setup.py), with the packages that pyproject.toml requires.
 BUILD_REQUIRES := import tomllib; \
@@ -110,6 +111,11 @@ test-compiled: $(BIN)/.test-ready compile
 test-pure: $(BIN)/.test-ready
 	$(if $(filter tests,$(TESTS)),@LEVERET_PURE=1 $(BIN)/python -m pytest --collect-only -qq tests > /dev/null || true)
 	LEVERET_PURE=1 $(PYTEST) -m 'not interop' $(addprefix --ignore=,$(NOT_PURE)) $(PURE_PARTS)
+
+test-long: $(BIN)/.test-ready compile
+	LEVERET_STORE_SEEDS=100 LEVERET_STORE_FAULTS=all LEVERET_CRASH_ROUNDS=30 \
+	    LEVERET_MIRROR_SEEDS=1000 LEVERET_FALLING_LINKS_SEEDS=1000 $(BIN)/python -m pytest \
+	    -n $(JOBS) --dist worksteal tests/storage tests/crash tests/unit/cluster/mirrors
 
 test-interop: $(BIN)/.test-ready compile
 	$(PYTEST) -n $(JOBS) -m interop $(TESTS)

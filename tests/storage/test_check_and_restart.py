@@ -22,7 +22,7 @@ from tests.storage.power_cut_disk import PowerCutDisk
 from tests.storage.test_damage import FILES, check, restarted
 from tests.storage.test_restarts import killed_at
 
-SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "16")))
+SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "8")))
 KILLED_AT = [point for point in POINTS if not point.startswith("metadata")]
 
 

@@ -25,7 +25,7 @@ from tests.storage.machine import Machine
 from tests.storage.power_cut_disk import PowerCutDisk
 
 IS_EXHAUSTIVE = os.environ.get("LEVERET_STORE_FAULTS") == "all"
-PLACES = 5
+PLACES = 3
 STEPS = 250
 
 

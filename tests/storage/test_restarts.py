@@ -15,7 +15,7 @@ from tests.storage.machine import Machine
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
 from tests.storage.unlucky import Unlucky
 
-SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "10")))
+SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "6")))
 
 
 pytestmark = pytest.mark.usefixtures("small_segments", "space_given_back_often")
