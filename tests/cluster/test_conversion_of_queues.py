@@ -341,7 +341,7 @@ def test_nothing_is_lost_doubled_or_reordered_under_traffic(cluster, before, aft
 async def use_while_converted(node, queue, after, publishing, consuming):
     """Publish and consume before, during and after the conversion."""
     tasks = [asyncio.ensure_future(one.run()) for one in (*publishing, *consuming)]
-    await until(lambda: all(len(one.acked) > 100 for one in consuming))
+    await until(lambda: all(len(one.acked) > 30 for one in consuming))
     # Consumers of the home node and of another one hold messages during the conversion.
     for one in consuming[:2]:
         one.keeps = True

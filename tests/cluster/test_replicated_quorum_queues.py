@@ -236,7 +236,7 @@ def test_clients_outlive_the_leader(cluster):
         publishing.wait_until(lambda: len(consumer.bodies) > 20, "messages come")
         leader.stop(signal.SIGKILL)
         before = len(publisher.confirmed)
-        publishing.wait_until(lambda: len(publisher.confirmed) > before + 50, "another node leads")
+        publishing.wait_until(lambda: len(publisher.confirmed) > before + 20, "another node leads")
         leader.start()
         publisher._is_over.set()
         publisher._thread.join()

@@ -92,10 +92,10 @@ def test_a_leader_that_is_killed_loses_nothing_that_was_confirmed(cluster):
     declared(cluster[0], "killed")
     leader, others = leader_of("killed", cluster)
     with ConfirmedPublisher(others[0], "killed") as publisher:
-        others[0].wait_until(lambda: len(publisher.confirmed) > 50, "messages are confirmed")
+        others[0].wait_until(lambda: len(publisher.confirmed) > 20, "messages are confirmed")
         leader.stop(signal.SIGKILL)
         before = len(publisher.confirmed)
-        others[0].wait_until(lambda: len(publisher.confirmed) > before + 50, "another node leads")
+        others[0].wait_until(lambda: len(publisher.confirmed) > before + 20, "another node leads")
         leader.start()
     assert_has_all(cluster, "killed", publisher.confirmed)
 
@@ -104,7 +104,7 @@ def test_a_kill_of_all_nodes_loses_nothing_that_was_confirmed(cluster):
     a, b, _ = cluster
     declared(a, "all")
     with ConfirmedPublisher(b, "all") as publisher:
-        b.wait_until(lambda: len(publisher.confirmed) > 50, "messages are confirmed")
+        b.wait_until(lambda: len(publisher.confirmed) > 20, "messages are confirmed")
         for node in cluster:
             node.stop(signal.SIGKILL)
     for node in cluster:

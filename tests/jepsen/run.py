@@ -44,7 +44,7 @@ from tests.small_disk import mounted
 
 DISK_MEGABYTES = 192
 UNDER_WAY_SHOWN = 20
-PATIENCES_MAX = 4
+PATIENCES_MAX = 3
 """How often that time is waited for, so that a run ends whose clients go round in circles."""
 
 
