@@ -199,6 +199,9 @@ def main(arguments: Sequence[str] | None = None, tool: Tool = LEVERETCTL) -> int
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            # The line that has ^C, perhaps behind a question, ends here.
+            sys.stderr.write("\n")
         return INTERRUPTED
 
 

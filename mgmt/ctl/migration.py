@@ -29,7 +29,7 @@ from leveret.mgmt.ctl.errors import (
 )
 from leveret.mgmt.ctl.migrating.brokers import MigrationBroker, OtherBroker, checked_uri
 from leveret.mgmt.ctl.migrating.migration import Migration
-from leveret.mgmt.ctl.migrating.progress import progress
+from leveret.mgmt.ctl.migrating.progress import PAUSE_SECONDS, looks, progress
 from leveret.mgmt.ctl.migrating.state import (
     BACK,
     IMPORTING,
@@ -44,7 +44,6 @@ from leveret.mgmt.ctl.migrating.table import COLUMNS, plan_lines, rows, summary
 
 MIGRATION: Final = "Migration"
 PASSWORD_VARIABLE: Final = "LEVERET_MIGRATION_PASSWORD"
-PAUSE_SECONDS: Final = 2.0
 PAUSE_FACTOR: Final = 5
 """A look at very many queues takes long. The pause after it is longer by this factor."""
 LINKS_MAX: Final = 500
@@ -117,10 +116,8 @@ def _check(wanted: MigrationState) -> None:
     if wanted.links_max < 1:
         raise bad_argument("--links must be at least 1")
     if not uri or not management:
-        raise failure(
-            "say where the other broker is: migrate amqp://user@old --management http://old:15672",
-            USAGE,
-        )
+        missing = "say where the other broker is" if not uri else "--management is missing"
+        raise failure(f"{missing}: migrate amqp://user@old --management http://old:15672", USAGE)
     checked_uri(uri)
     if not management.startswith(("http://", "https://")):
         raise bad_argument("--management must be a URL: http://old:15672")
@@ -209,11 +206,11 @@ def _hint(migration: Migration) -> str:
 def _link_and_follow(ctl: CommandRun, migration: Migration) -> bool:
     """Keep the links as needed until nothing is left; False if it is not waited for."""
     was_done = False
+    found = looks(migration, ctl.out)
     with progress(ctl) as show:
         while True:
             started = time.monotonic()
-            look = migration.look()
-            migration.adjust(look)
+            look = next(found)
             is_done = migration.is_done(look)
             if was_done and is_done:
                 break

@@ -6,6 +6,7 @@ from typing import Any
 from leveret.mgmt.definitions.checking import Checker
 from leveret.mgmt.definitions.contents import DefinitionLists, Item, is_left_out
 from leveret.mgmt.definitions.exporting import export
+from leveret.mgmt.definitions.users import UserError, tags_of
 from leveret.mgmt.node_facade.facade import NodeFacade
 from leveret.mgmt.slices import GiveWay
 
@@ -25,7 +26,9 @@ async def changes(node: NodeFacade, wanted: DefinitionLists, give_way: GiveWay) 
         if there is None:
             found.append(_change("add", kind, key, None, item))
             continue
-        differing = {name for name, value in item.items() if name in there and there[name] != value}
+        differing = {
+            name for name in item.keys() & there.keys() if not _is_same(kind, name, item, there)
+        }
         if not differing:
             unchanged += 1
             continue
@@ -73,6 +76,16 @@ async def _by_name(
 def _key_of(kind: str, item: Item) -> tuple[str, ...]:
     names = KEYS.get(kind, ("vhost", "name"))
     return tuple(str(item.get(name, "")) for name in names)
+
+
+def _is_same(kind: str, name: str, item: Item, there: Item) -> bool:
+    """Whether a field has one value in both. RabbitMQ before 3.9 has tags of users as a text."""
+    if (kind, name) != ("user", "tags"):
+        return bool(item[name] == there[name])
+    try:
+        return tags_of(item) == tags_of(there)
+    except UserError:
+        return False
 
 
 SECRET = ("password_hash", "password")

@@ -19,6 +19,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from leveret.broker.runtime.names import RESERVED_PREFIX
+
 STREAM: Final = "stream"
 LINKED_KINDS: Final = ("classic", "quorum", STREAM)
 FORWARD, BACKWARD = "forward", "backward"
@@ -66,6 +68,8 @@ class QueueAtBoth(NamedTuple):
             return "it belongs to a connection, whose program declares it again"
         if self.source.is_auto_delete:
             return "it is deleted with its last consumer, whose program declares it again"
+        if self.place[1].startswith(RESERVED_PREFIX):
+            return "its name was generated for a program, which declares it again"
         if self.target is None:
             return "it is not at the target"
         if self.source.kind not in LINKED_KINDS or self.target.kind not in LINKED_KINDS:

@@ -1,25 +1,57 @@
-"""Shows again and again what a migration has left where: at a terminal in one place.
+"""Looks again and again at what a migration has left where, and shows it.
 
-Elsewhere, as in a log, each table follows the one before it.
+At a terminal the table stays in its place. Elsewhere, as in a log, each follows the one before it.
 """
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from leveret.mgmt.ctl.client import HttpError
 from leveret.mgmt.ctl.command import CommandRun
-from leveret.mgmt.ctl.migrating.migration import Look
+from leveret.mgmt.ctl.errors import TIMED_OUT, UNAVAILABLE, CtlError
+from leveret.mgmt.ctl.migrating.migration import Look, Migration
 from leveret.mgmt.ctl.migrating.table import COLUMNS, NUMBERS, rows, summary
 
+PAUSE_SECONDS: Final = 2.0
 Show = Callable[[Look, bool], None]
 """Shows a look. The second argument: whether the migration is being rolled back."""
 OTHER_LINES = 5
 """Lines of the terminal without queues: the column names, the line below them, the summary."""
+
+
+def looks(migration: Migration, say: Callable[[str], object]) -> Iterator[Look]:
+    """Look again and again, and adjust the links. After the first look, a broker that does not
+    answer, as it is restarted, is waited for.
+    """
+    has_looked, trouble = False, ""
+    while True:
+        try:
+            look = migration.look()
+            migration.adjust(look)
+        except CtlError as error:
+            if not has_looked or not _may_pass(error):
+                raise
+            if error.text != trouble:
+                say(f"{error.text}. Trying again ...")
+                trouble = error.text
+            time.sleep(PAUSE_SECONDS)
+            continue
+        has_looked, trouble = True, ""
+        yield look
+
+
+def _may_pass(error: CtlError) -> bool:
+    if isinstance(error, HttpError):
+        return error.status >= 500
+    return error.code in (UNAVAILABLE, TIMED_OUT)
 
 
 @contextmanager

@@ -116,11 +116,17 @@ def summary(look: Look, *, is_returning: bool) -> str:
     left = look.left(is_returning=is_returning)
     place = "target" if is_returning else "source"
     messages = "an unknown number of messages" if left is None else _counted(left, "message")
-    consumers = sum(one.source.consumers for one in look.queues)
+    consumers = _counted(_consumers(look, is_returning=is_returning), "consumer")
+    connections = "" if is_returning else f", {_counted(len(look.connections), 'connection')}"
     failed = sum(one.get("state") == TERMINATED for one in look.shovels.values())
     delayed = f" and {look.delayed:,} that are delayed" if look.delayed else ""
     return (
-        f"Left at the {place}: {messages}{delayed}. Programs at the source: "
-        f"{_counted(consumers, 'consumer')}, {_counted(len(look.connections), 'connection')}. "
-        f"Links: {len(look.links):,}, of which {failed:,} fail"
+        f"Left at the {place}: {messages}{delayed}. Programs at the {place}: {consumers}"
+        f"{connections}. Links: {len(look.links):,}, of which {failed:,} fail"
     )
+
+
+def _consumers(look: Look, *, is_returning: bool) -> int:
+    """The consumers of programs at the broker that is emptied."""
+    emptied = [one.target if is_returning else one.source for one in look.queues]
+    return sum(one.consumers for one in emptied if one is not None)

@@ -46,6 +46,7 @@ def test_queues_that_no_link_may_consume():
     assert direction(queue(is_owned=True)) == ""
     assert direction(queue(is_auto_delete=True)) == ""
     assert direction(queue(target=None)) == ""
+    assert direction(queue("amq.gen-1")) == ""
     assert direction(queue(kind="rabbit_mqtt_qos0_queue")) == ""
 
 

@@ -2,11 +2,15 @@
 
 import io
 
+import pytest
 from rich.console import Console
 
+from leveret.mgmt.ctl.client import HttpError
+from leveret.mgmt.ctl.errors import TIMED_OUT, UNAVAILABLE, CtlError
 from leveret.mgmt.ctl.migrating.links import FORWARD, QueueAtBoth, QueueAtOne
 from leveret.mgmt.ctl.migrating.migration import Look
-from leveret.mgmt.ctl.migrating.progress import shown
+from leveret.mgmt.ctl.migrating.progress import looks, shown
+from leveret.mgmt.ctl.migrating.table import summary
 
 
 def look(*counts):
@@ -25,6 +29,45 @@ def rendered(one, rows_max):
     console = Console(file=io.StringIO(), width=150)
     console.print(shown(one, False, rows_max))
     return console.file.getvalue().splitlines()
+
+
+def test_a_roll_back_shows_what_is_left_at_the_target():
+    said = summary(look(5, 7), is_returning=True)
+    assert said.startswith("Left at the target: 6 messages. Programs at the target: 2 consumers. ")
+
+
+class Interrupted:
+    """A migration whose broker fails between two looks. error: how."""
+
+    def __init__(self, error):
+        self._looks = [look(1), error, error, look(2)]
+
+    def look(self):
+        found = self._looks.pop(0)
+        if isinstance(found, CtlError):
+            raise found
+        return found
+
+    def adjust(self, found):
+        """There are no links."""
+
+
+@pytest.mark.parametrize(
+    "error", [CtlError("it is away", UNAVAILABLE), CtlError("late", TIMED_OUT), HttpError(503, "")]
+)
+def test_a_broker_that_is_restarted_is_waited_for(monkeypatch, error):
+    monkeypatch.setattr("leveret.mgmt.ctl.migrating.progress.time.sleep", lambda _seconds: None)
+    said = []
+    found = looks(Interrupted(error), said.append)
+    assert [one.left(is_returning=False) for one in (next(found), next(found))] == [1, 2]
+    assert said == [f"{error.text}. Trying again ..."]
+
+
+def test_a_refusal_ends_the_command():
+    found = looks(Interrupted(HttpError(401, "not allowed")), print)
+    next(found)
+    with pytest.raises(HttpError):
+        next(found)
 
 
 def test_the_queues_with_most_messages_are_shown_as_far_as_there_is_room():
