@@ -17,7 +17,7 @@ from leveret.broker.policies.policy_table import (
 )
 from leveret.broker.queues.contract.deduplication_arguments import CACHE_SIZE, CACHE_TTL
 from leveret.broker.queues.contract.queue_client import QueueClient
-from leveret.broker.runtime.names import EXCHANGE, QUEUE, SUCCESSOR_PREFIX
+from leveret.broker.runtime.names import EXCHANGE, QUEUE, SUCCESSOR_PREFIX, is_delaying
 from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.seen_identifiers import SeenIdentifiers
 from leveret.broker.vhost.virtual_host import VirtualHost
@@ -75,7 +75,7 @@ class Policing:
 
     def apply_to_queue(self, vhost: str, queue: QueueClient) -> None:
         """Apply the policies' options to a queue."""
-        if queue.name.startswith(SUCCESSOR_PREFIX):
+        if queue.name.startswith(SUCCESSOR_PREFIX) or is_delaying(queue.name):
             return
         policy = self._policies.of_queue(POLICY, vhost, queue.name, queue.kind)
         operator_policy = self._policies.of_queue(OPERATOR_POLICY, vhost, queue.name, queue.kind)

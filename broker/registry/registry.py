@@ -27,6 +27,7 @@ from leveret.broker.events.events import Events
 from leveret.broker.queues.contract.queue_client import Consumer
 from leveret.broker.registry.consequences import Removal, finding_consequences
 from leveret.broker.registry.declared_objects import DeclaredObjects
+from leveret.broker.registry.delaying_queues import with_delaying_queues
 from leveret.broker.registry.objects import OBJECTS
 from leveret.broker.registry.tables import Dependents, Tables
 from leveret.broker.runtime.long_work import finish
@@ -83,13 +84,14 @@ class Registry(Tables):
 
         Leaves out those that change nothing, and computes changes of queues' placements
         (`DeclaredObjects.completed`). Adds deletions of auto-delete exchanges that lose their last
-        binding; these come first, as their events do in RabbitMQ. Yields the work of each step.
+        binding; these come first, as their events do in RabbitMQ. Adds the queues of delayed
+        message exchanges (delaying_queues.py). Yields the work of each step.
         Raises ValueError for a change of a placement that is not possible.
         """
         new = self._completed(declarations)
         removals = [one for one in new if isinstance(one, Removal)]
         consequences = yield from finding_consequences(self.vhosts, removals)
-        return [*consequences, *new]
+        return list(with_delaying_queues(self.vhosts, [*consequences, *new]))
 
     def _completed(self, declarations: Iterable[Declaration]) -> list[Declaration]:
         """Complete declarations; if a new object is declared repeatedly, the first one counts."""

@@ -7,12 +7,16 @@ message or in a record that they keep, a node uses only when all of them have th
 from collections.abc import Callable
 
 
-def _has(feature: str) -> bool:
-    return True
+def _none(feature: str) -> list[str]:
+    return []
 
 
 class SharedFeatures:
-    """all_have: whether all nodes have a feature. A node on its own has all of its features."""
+    """lacking: the names of the nodes that lack a feature. A node on its own has all features."""
 
     def __init__(self) -> None:
-        self.all_have: Callable[[str], bool] = _has
+        self.lacking: Callable[[str], list[str]] = _none
+
+    def all_have(self, feature: str) -> bool:
+        """Whether all nodes have a feature."""
+        return not self.lacking(feature)

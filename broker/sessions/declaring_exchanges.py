@@ -7,12 +7,13 @@ answer that is given when the change is on disk, which is awaited before the cli
 
 from typing import NamedTuple
 
-from leveret.broker.amqp.errors import access_refused, precondition_failed
+from leveret.broker.amqp.errors import Fault, access_refused, precondition_failed
 from leveret.broker.amqp.field_table import Table, encode_table
 from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
 from leveret.broker.declarations.values import DeleteExchange, PutExchange
 from leveret.broker.erlang.terms import Atom, format_term
 from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
+from leveret.broker.exchanges.delayed import QUEUE_TYPE_ARGUMENT, DelayedMessage, queue_type
 from leveret.broker.exchanges.federation_upstream import MAX_HOPS, FederationUpstream
 from leveret.broker.exchanges.local_random import LocalRandom
 from leveret.broker.runtime.names import EXCHANGE, RESERVED_PREFIX, resource, without_line_breaks
@@ -26,6 +27,7 @@ from leveret.broker.sessions.access import (
 from leveret.broker.sessions.equivalence import require_same, require_same_arguments
 from leveret.broker.sessions.session import Session
 from leveret.broker.vhost.binding import Exchange
+from leveret.broker.vhost.replicated_delays import ReplicatedDelays
 
 ALTERNATE = "alternate-exchange"
 
@@ -65,6 +67,8 @@ async def _declare_actively(
         )  # fmt: skip
         declared = session.submit(put)
         await declared
+        if name in exchanges:
+            await _begin(session, exchanges[name])
         synced = declared.synced()
     else:
         synced = session.synced() if exchanges[name].durable else given(None)
@@ -72,6 +76,24 @@ async def _declare_actively(
     exchange = find_exchange(session, name)
     _require_same_exchange(session, exchange, properties)
     return synced
+
+
+async def _begin(session: Session, exchange: Exchange) -> None:
+    """Wait until the queue of a delayed message exchange takes messages, if it has one.
+
+    If it does not, the exchange is deleted, and the error raised.
+    """
+    vhost, delayed = session.vhost, exchange.delayed
+    queue = delayed.queue if isinstance(delayed, ReplicatedDelays) else None
+    if queue is None:
+        return
+    begun: Answer[None] = Answer()
+    vhost.kinds.of(queue.kind).begin(queue, begun)
+    try:
+        await begun
+    except Fault:
+        session.submit(DeleteExchange(vhost.name, exchange.name))
+        raise
 
 
 async def check_declaration(session: Session, name: str, properties: ExchangeProperties) -> None:
@@ -115,6 +137,9 @@ def _require_same_exchange(
     require_same("internal", properties.internal, exchange.internal, what)
     names = (MAX_HOPS, ALTERNATE) if exchange.type_name == FederationUpstream.name else (ALTERNATE,)
     require_same_arguments(names, properties.arguments, exchange.arguments, what)
+    if exchange.type_name == DelayedMessage.name:
+        received, current = map(queue_type, (properties.arguments, exchange.arguments))
+        require_same(QUEUE_TYPE_ARGUMENT, received, current, what)
 
 
 async def _check_alternate(session: Session, name: str, arguments: Table) -> None:

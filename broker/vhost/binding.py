@@ -7,6 +7,7 @@ from leveret.broker.exchanges.exchange_type import ExchangeType
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.runtime.names import EXCHANGE, QUEUE
 from leveret.broker.vhost.delayed_messages import DelayedMessages
+from leveret.broker.vhost.replicated_delays import ReplicatedDelays
 from leveret.broker.vhost.seen_identifiers import SeenIdentifiers
 
 BindingKey = tuple[str, str, str, str, bytes]
@@ -66,7 +67,7 @@ class Exchange:
         self.incoming: dict[BindingKey, Binding] = {}
         self.is_deleted = False
         self.policy: Any = None
-        self.delayed: DelayedMessages | None = None
+        self.delayed: DelayedMessages | ReplicatedDelays | None = None
         self.seen: SeenIdentifiers | None = None
         self.published_count = self.routed_count = 0
         self.watchers: tuple[BindingWatcher, ...] = ()

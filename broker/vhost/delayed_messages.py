@@ -36,7 +36,7 @@ DM3  A message that moves goes to a lower level or to memory. So reading the lev
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from heapq import heapify, heappop, heappush
 from itertools import chain, count
 from typing import NamedTuple
@@ -314,9 +314,8 @@ class DelayedMessages(Actor):
         taken = bucket.take(entries)
         return [Loaded(self.due_ms(one), next(self._order), one, bucket) for one in taken]
 
-    def take_loaded(self, chosen: Sequence[Loaded]) -> list[Loaded]:
-        """Take those of these messages that are still in memory out of it."""
-        orders = {one.order for one in chosen}
+    def take_loaded(self, orders: Set[int]) -> list[Loaded]:
+        """Take messages out of memory, those that are still in it."""
         taken = [one for one in self._loaded if one.order in orders]
         self._loaded = [one for one in self._loaded if one.order not in orders]
         heapify(self._loaded)

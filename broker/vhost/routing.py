@@ -11,7 +11,7 @@ otherwise in the same way.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from leveret.broker.amqp.content_header import ContentHeader, read_header
 from leveret.broker.events.taps import DUPLICATE, Taps
@@ -160,9 +160,11 @@ def deliver(
     return None
 
 
-def hand_over(target: QueueClient | Exchange, message: Message, publisher: Publisher) -> None:
+def hand_over(
+    target: QueueClient | Exchange, message: Message, publisher: Publisher, ttl_ms: int | None
+) -> None:
     """Give one message to one target of its route, as number 0 of its publisher."""
-    publication = Publication([message], len(message.body), None, publisher)
+    publication = Publication([message], len(message.body), ttl_ms, publisher)
     if isinstance(target, Exchange):
         _delay(target, publication)
     else:
@@ -177,23 +179,36 @@ def _delay(exchange: Exchange, publication: Publication) -> None:
     exchange.delayed.add(publication, exchange.type.delay_ms(header))
 
 
+class Release(NamedTuple):
+    """A message whose delay is over. ttl_ms: its time to live, which begins now."""
+
+    message: Message
+    routing_keys: list[str]
+    ttl_ms: int | None
+
+
 def publish_delayed(
     vhost: RoutingVhost, exchange: Exchange, message: Message, publisher: Publisher
 ) -> Answer[None] | None:
     """Publish a message whose delay is over, from the exchange at which it waited.
 
     The answer is given when all of very many queues have it; None if all have it now. Its routing
-    keys and its time to live, which begins now, are read from its properties again, since it may
-    have waited on disk.
+    keys and its time to live are read from its properties again, since it may have waited on disk.
     """
+    released = release_of(message)
+    late, routing_keys = released.message, released.routing_keys
+    publication = Publication([late], len(late.body), released.ttl_ms, publisher)
+    traced = _trace_of(vhost, late, routing_keys)
+    return publish(vhost, exchange, publication, routing_keys, routed=traced)
+
+
+def release_of(message: Message) -> Release:
+    """What is published for a message whose delay is over."""
     header = header_after_delay(header_of(message))
     late = Message(message.address, header, message.body, None, message.number)
     routing_keys = [message.address.routing_key, *cc_keys(header.headers), *header.bcc_keys]
     expiration = header.properties.get("expiration")
-    ttl_ms = None if expiration is None else int(expiration)
-    publication = Publication([late], len(late.body), ttl_ms, publisher)
-    traced = _trace_of(vhost, late, routing_keys)
-    return publish(vhost, exchange, publication, routing_keys, routed=traced)
+    return Release(late, routing_keys, None if expiration is None else int(expiration))
 
 
 def _trace_of(vhost: RoutingVhost, message: Message, routing_keys: Sequence[str]) -> Routed:

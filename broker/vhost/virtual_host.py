@@ -6,7 +6,8 @@ bindings change only by declarations (broker/registry), even when a queue delete
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Protocol
 
 from mypy_extensions import mypyc_attr
@@ -39,16 +40,25 @@ from leveret.broker.resources.flow import FlowControl
 from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.counts import MessageCounts, NodeCounts
 from leveret.broker.runtime.long_work import LongWork
-from leveret.broker.runtime.names import EXCHANGE, NODE_ITSELF, QUEUE, resource
+from leveret.broker.runtime.names import (
+    DELAYING_PREFIX,
+    EXCHANGE,
+    NODE_ITSELF,
+    QUEUE,
+    is_delaying,
+    resource,
+)
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.shared_features import SharedFeatures
 from leveret.broker.runtime.turns import Actor, Turns
 from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.dead_letters.publishing import DeadLetterer
+from leveret.broker.vhost.dead_letters.releasing import ReleasingWorker
 from leveret.broker.vhost.dead_letters.worker import AtLeastOnceWorker, WorkerSettings
 from leveret.broker.vhost.delayed_messages import BUCKETS, DelayedMessages
 from leveret.broker.vhost.fan_out import FanOuts
 from leveret.broker.vhost.own_deletions import OwnDeletions
+from leveret.broker.vhost.replicated_delays import ReplicatedDelays
 from leveret.broker.vhost.routing import publish_delayed
 from leveret.broker.vhost.seen_identifiers import ExchangePlace, SeenIdentifiers, SeenPlaces
 from leveret.broker.vhost.unroutable_messages import UnroutableMessages
@@ -87,7 +97,8 @@ class VirtualHost:
     """One vhost of a running broker.
 
     refuses_unroutable: clients that publish without `mandatory`, to exchanges without an alternate
-    exchange, are refused. expires_on_time: see `QueueOwner`.
+    exchange, are refused. expires_on_time: see `QueueOwner`. delaying_queues: those of delayed
+    message exchanges, by their names, which no client sees.
     """
 
     def __init__(
@@ -124,6 +135,7 @@ class VirtualHost:
         self.header_after_delay: Callable[[ContentHeader], ContentHeader] | None = None
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, QueueClient] = {}
+        self.delaying_queues: dict[str, QueueClient] = {}
         self.unroutable = UnroutableMessages(clock)
         self.refuses_unroutable = self.expires_on_time = False
         self.is_deleted = False
@@ -162,7 +174,10 @@ class VirtualHost:
             self.exchanges, name, exchange_type, durable, auto_delete, internal, arguments
         )
         if isinstance(exchange_type, DelayedMessage):
-            exchange.delayed = self._make_delayed(exchange, storage_id)
+            if exchange_type.is_replicated:
+                exchange.delayed = ReplicatedDelays(self, name)
+            else:
+                exchange.delayed = self._make_delayed(exchange, storage_id)
         elif isinstance(exchange_type, MessageDeduplication):
             exchange.seen = self._make_seen(name, exchange_type, storage_id)
         self._add(exchange)
@@ -201,12 +216,20 @@ class VirtualHost:
             self.kinds.require_served(specification)
         factory = self.kinds.of(specification.kind)
         queue = factory.make(self, specification)
-        self.queues[specification.name] = queue
+        self.queues_named_like(specification.name)[specification.name] = queue
         if self._policing is not None:
             self._policing.apply_to_queue(self.name, queue)
         self.routes_changed()
         factory.added(self.name, queue, specification.storage_id)
         return queue
+
+    def queues_named_like(self, name: str) -> dict[str, QueueClient]:
+        """The queues among which one of this name is."""
+        return self.delaying_queues if is_delaying(name) else self.queues
+
+    def all_queues(self) -> Iterator[QueueClient]:
+        """Those that clients see, and the others."""
+        return chain(self.queues.values(), self.delaying_queues.values())
 
     def set_placement(self, queue: QueueClient, placement: Placement, storage_id: int = 0) -> None:
         """Change the placement of a queue. storage_id: see `QueueFactory.moved`."""
@@ -254,7 +277,7 @@ class VirtualHost:
 
     def joined_cluster(self) -> None:
         """The node is in a cluster from now on; its queues so far live on it."""
-        for queue in self.queues.values():
+        for queue in self.all_queues():
             if not queue.placement.node:
                 queue.placement = Placement(self.node, 0)
 
@@ -332,7 +355,10 @@ class VirtualHost:
         self, queue: QueueClient, letters: DeadLetterSource
     ) -> AtLeastOnceWorker:
         """The worker that publishes the dead letters that a queue keeps."""
-        return AtLeastOnceWorker(self, queue, letters, self._letter_settings)
+        if not is_delaying(queue.name):
+            return AtLeastOnceWorker(self, queue, letters, self._letter_settings)
+        exchange = queue.name.removeprefix(DELAYING_PREFIX)
+        return ReleasingWorker(self, queue, letters, self._letter_settings, exchange)
 
     def _make_delayed(self, exchange: Exchange, storage_id: int) -> DelayedMessages:
         """Make the store of the messages that wait at an exchange of the type x-delayed-message."""
@@ -420,7 +446,8 @@ class VirtualHost:
         """Count messages that died in a queue that keeps its dead letters until they are
         confirmed.
         """
-        self.counts.kept[queue.kind.name, reason] += count
+        if not is_delaying(queue.name):
+            self.counts.kept[queue.kind.name, reason] += count
 
     def note_discarded(self, queue: QueueClient, reason: str, count: int) -> None:
         """Count messages that died without a dead-letter exchange."""
@@ -432,7 +459,7 @@ class VirtualHost:
         """The broker stops: queues release timers and consumers."""
         self.is_deleted = True
         self._own_deletions.close()
-        for queue in tuple(self.queues.values()):
+        for queue in tuple(self.all_queues()):
             queue.close()
         for delayed in self._delayed():
             delayed.close()
@@ -446,6 +473,6 @@ class VirtualHost:
         """Delete one of the queues of this deleted vhost."""
         queue.delete_now()
 
-    def _delayed(self) -> list[DelayedMessages]:
+    def _delayed(self) -> list[DelayedMessages | ReplicatedDelays]:
         places = [exchange.delayed for exchange in self.exchanges.values()]
         return [place for place in places if place is not None]

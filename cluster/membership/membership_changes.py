@@ -212,7 +212,7 @@ class MembershipChanges:
 
     def _queues(self) -> Iterator[tuple[VirtualHost, QueueClient]]:
         for vhost in self._services.vhosts.values():
-            for queue in vhost.queues.values():
+            for queue in vhost.all_queues():
                 yield vhost, queue
 
     async def _declare_all(self, declarations: Iterable[Declaration | None]) -> None:

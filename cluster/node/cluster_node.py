@@ -21,6 +21,7 @@ from pathlib import Path
 
 from leveret.broker.config import Config, SettingError
 from leveret.broker.declarations.values import Declaration, PutParameter
+from leveret.broker.exchanges.delayed import DELAYED_MESSAGES_FEATURE
 from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
 from leveret.broker.queues.contract.retry_headers import RETRIES_FEATURE
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
@@ -104,7 +105,7 @@ TICK_MS = 250
 FEATURES = feature_flags.NAMES | {
     retained_copies.FEATURE, clients_elsewhere.FEATURE, message_runs.EXPIRY_FEATURE,
     ANNOTATIONS_FEATURE, RETRIES_FEATURE, DEDUPLICATION_FEATURE, ON_TIME_FEATURE,
-    QUORUM_RETRIES_FEATURE, IDENTIFIERS_FEATURE,
+    QUORUM_RETRIES_FEATURE, IDENTIFIERS_FEATURE, DELAYED_MESSAGES_FEATURE,
 }  # fmt: skip
 """What this node tells others that it has."""
 logger = logging.getLogger("leveret.cluster")
@@ -222,7 +223,7 @@ class ClusterNode(LogListener):
         """Make the replicated log of declarations. Raises SettingError and OSError."""
         configured_rules.check(self._config.cluster)
         self._services, self._clock = services, services.clock
-        services.shared_features.all_have = self._all_have
+        services.shared_features.lacking = self._lacking
         links = make_links(self._config, self._data_dir, self._clock, features=FEATURES)
         assert links is not None, "without a port for links there is no cluster"
         self.links, self.rpc = links, Rpc(links)
@@ -281,14 +282,13 @@ class ClusterNode(LogListener):
     async def prepare(self, definitions: Definitions, store: Store | None) -> Definitions:
         """Before declarations are restored: let queues of a clustered node live on other nodes."""
         assert store is not None, "a node with links has a data directory"
-        queues = self._queues
+        queues, all_have = self._queues, self._services.shared_features.all_have
         node = OwnNode(
             queues.node, answer_ms(self._config.channel_operation_timeout_ms),
             SenderNumbers(queues.node, queues.incarnation), queues.addresses, queues.untaken,
             self._services.counts.given_by_quorum_queues, not self._config.is_as_rabbitmq_4,
-            self._config.is_as_rabbitmq_4_3, partial(self._all_have, ANNOTATIONS_FEATURE),
-            partial(self._all_have, DEDUPLICATION_FEATURE),
-            partial(self._all_have, ON_TIME_FEATURE),
+            self._config.is_as_rabbitmq_4_3, partial(all_have, ANNOTATIONS_FEATURE),
+            partial(all_have, DEDUPLICATION_FEATURE), partial(all_have, ON_TIME_FEATURE),
         )  # fmt: skip
         cluster = NodesOfQuorumQueues(self, self.links, self.states)
         parts = NodeParts(node, self._services, self.links, store, cluster)
@@ -309,9 +309,9 @@ class ClusterNode(LogListener):
             self._serve_cluster()
         return definitions
 
-    def _all_have(self, feature: str) -> bool:
-        """Whether all other nodes have a feature, those that have gone down included."""
-        return all(feature in others for others in self.links.features.values())
+    def _lacking(self, feature: str) -> list[str]:
+        """The other nodes that lack a feature, those that have gone down included."""
+        return [node for node, has in self.links.features.items() if feature not in has]
 
     async def start(self, definitions: Definitions) -> None:
         """Join the other nodes. Raises SettingError, DiscoveryError and ClusterError."""

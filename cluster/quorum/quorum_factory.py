@@ -10,7 +10,7 @@ from leveret.broker.queues.contract.queue_client import Consumer, QueueClient
 from leveret.broker.queues.contract.queue_factory import PeekedMessage
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
-from leveret.broker.queues.contract.waiting_retries import WaitingRetries
+from leveret.broker.queues.contract.waiting_retries import WaitingInGroup
 from leveret.broker.queues.quorum_kind import QUORUM_QUEUE
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
@@ -34,7 +34,7 @@ class QuorumGroups(GroupsOfKind[QuorumQueueClient], Protocol):
     ) -> None:
         """Answer with the message at a place; None if there is none, or no leader here."""
 
-    def retries_here(self, queue: QuorumQueueClient) -> WaitingRetries | None:
+    def retries_here(self, queue: QuorumQueueClient) -> WaitingInGroup | None:
         """The delayed messages of a queue that this node leads."""
 
 
@@ -73,6 +73,10 @@ class QuorumFactory(GroupFactory[QuorumQueueClient]):
         """Peek if the leader is here: from its machine, and the entry that has the message."""
         self._groups.peek(self._of(queue), place, answer)
 
-    def retries_here(self, queue: QueueClient) -> WaitingRetries | None:
+    def retries_here(self, queue: QueueClient) -> WaitingInGroup | None:
         """Those of the leader, if it is here."""
         return self._groups.retries_here(self._of(queue))
+
+    def waiting_here(self, queue: QueueClient) -> WaitingInGroup | None:
+        """Those of the leader, if it is here."""
+        return self.retries_here(queue)

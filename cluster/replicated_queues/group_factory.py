@@ -227,6 +227,10 @@ class GroupFactory(QueueFactory, Generic[C]):
         """Whether the leader is on a node. The placement may be ahead or behind."""
         return queue.placement.node == node and self._queues.leader_of(self._of(queue)) == node
 
+    def has_leader(self, queue: QueueClient) -> bool:
+        """Whether this node knows the leader, and reaches it."""
+        return bool(self._queues.leader_of(self._of(queue)))
+
     def needs_node(self, queue: QueueClient, node: str, running: Set[str]) -> bool:
         """Whether the running voters would not be a majority without a node."""
         record = readable(queue.placement.record)

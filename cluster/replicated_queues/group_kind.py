@@ -21,6 +21,7 @@ from leveret.broker.queues.contract.placement import QueueMembers
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.contract.status import RaftFigures
+from leveret.broker.runtime.names import is_delaying
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.services.services import Services
 from leveret.cluster.groups.group_member import GroupMember
@@ -106,6 +107,8 @@ class GroupKind(ReplicatedKind, Generic[Q]):
         return locator_of(kind, specification.arguments, self._policy(specification), configured)
 
     def _policy(self, specification: QueueSpecification) -> Definition:
+        if is_delaying(specification.name):
+            return {}
         policy, operator_policy = (
             self._services.policies.of_queue(
                 component, specification.vhost, specification.name, specification.kind

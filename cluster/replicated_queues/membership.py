@@ -163,7 +163,7 @@ class QueueMembership:
 
     def _of(self, vhost: str, name: str) -> ReplicatedQueue:
         host = self._services.vhosts.get(vhost)
-        queue = None if host is None else host.queues.get(name)
+        queue = None if host is None else host.queues_named_like(name).get(name)
         declared = None if queue is None else self._declared.get(queue.placement.identity)
         if declared is None:
             raise ChangeRefused("not_found")

@@ -1,29 +1,32 @@
 """Messages that wait at an exchange of the type x-delayed-message: shown, sent now, cancelled.
 
-A message waits on the node to which it was published, so all running nodes are asked. Messages are
-chosen by their message ids, headers and routing keys, or all of them.
+A message waits on the node to which it was published, and those of a replicated exchange are those
+of the node that leads its queue. So all running nodes are asked. Messages are chosen by their
+message ids, headers and routing keys, or all of them.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from heapq import heappush, heapreplace
 from typing import Any, Final
 
 import msgspec
 
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import text
 from leveret.broker.runtime.names import EXCHANGE, resource
-from leveret.broker.runtime.pending_in_task import in_task
+from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.pending_in_task import given_in_task, in_task
 from leveret.broker.vhost.delayed_inspection import (
-    DelayedInspection,
+    ExchangeInspection,
     WaitingMessage,
     WaitingPiece,
 )
 from leveret.cluster.rpc.rpc import NotAnswered
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import require
-from leveret.mgmt.api.errors import ApiError, bad_request, not_found
+from leveret.mgmt.api.errors import ApiError, bad_request, from_fault, not_found
 from leveret.mgmt.api.other_nodes import ask, ask_others, other_nodes
 from leveret.mgmt.api.payloads import encode_payload
 from leveret.mgmt.api.routes import route
@@ -55,8 +58,8 @@ class Chosen:
         return self._filter.takes(one.entry)
 
 
-def _inspection(call: Call, vhost: str, exchange: str) -> DelayedInspection:
-    """The messages at the exchange in the path. Raises 404 and 400."""
+def _inspection(call: Call, vhost: str, exchange: str) -> ExchangeInspection:
+    """The messages at the exchange in the path. Raises 404, 400, and 503 without a leader."""
     facts = call.facade.exchange(vhost, exchange)
     if facts is None:
         raise not_found()
@@ -66,14 +69,27 @@ def _inspection(call: Call, vhost: str, exchange: str) -> DelayedInspection:
             f"{resource(EXCHANGE, exchange, vhost)} has the type {facts.type}: messages wait only "
             "at exchanges of the type x-delayed-message"
         )
+    if not call.wants_only_own and not call.facade.has_leader(vhost, exchange):
+        what = resource(EXCHANGE, exchange, vhost)
+        reason = f"the queue of {what}, in which its messages wait, has no leader now: try again"
+        raise ApiError(503, "service_unavailable", reason)
     return inspection
 
 
-async def _pieces(inspection: DelayedInspection) -> AsyncGenerator[WaitingPiece, None]:
+@contextmanager
+def _faults() -> Iterator[None]:
+    """Raise the reply of a fault: the leader of a queue has changed, or cannot read a message."""
+    try:
+        yield
+    except (ChannelFault, ConnectionFault) as fault:
+        raise from_fault(fault) from None
+
+
+async def _pieces(inspection: ExchangeInspection) -> AsyncGenerator[WaitingPiece, None]:
     """All messages that wait on this node. Raises 503 if they cannot be read from disk."""
     async with aclosing(inspection.pieces(READ_BYTES)) as pieces:
         while True:
-            with readable():
+            with readable(), _faults():
                 piece = await anext(pieces, None)
             if piece is None:
                 return
@@ -107,7 +123,7 @@ async def list_delayed(call: Call) -> Any:
 
 
 async def _of_this_node(
-    call: Call, inspection: DelayedInspection, chosen: Chosen, count: int, truncate: int
+    call: Call, inspection: ExchangeInspection, chosen: Chosen, count: int, truncate: int
 ) -> View:
     matching = 0
     # The heap has the earliest messages, and the latest of them first.
@@ -124,7 +140,7 @@ async def _of_this_node(
                         heapreplace(heap, item)
                 await call.node.give_way()
     items = [await _view(call, one, truncate) for _, _, one in sorted(heap, reverse=True)]
-    return {"messages": inspection.delayed.count, "matching": matching, "items": items}
+    return {"messages": inspection.count, "matching": matching, "items": items}
 
 
 async def _view(call: Call, one: WaitingMessage, truncate: int) -> View:
@@ -154,7 +170,7 @@ async def send_delayed(call: Call) -> Any:
     await require(call, vhost, (EXCHANGE, exchange, "write"))
     chosen = await _chosen(call)
     await _note(call, "Sending", vhost, exchange)
-    sent = await _act(call, inspection, chosen, WaitingPiece.release)
+    sent = await _act(call, inspection, chosen, _release)
     return await _with_others(call, "sent", sent)
 
 
@@ -166,7 +182,7 @@ async def cancel_delayed(call: Call) -> Any:
     await require(call, vhost, (EXCHANGE, exchange, "configure"))
     chosen = await _chosen(call)
     await _note(call, "Cancelling", vhost, exchange)
-    cancelled = await _act(call, inspection, chosen, WaitingPiece.cancel)
+    cancelled = await _act(call, inspection, chosen, _cancel)
     await in_task(inspection.safe())
     return await _with_others(call, "cancelled", cancelled)
 
@@ -201,11 +217,19 @@ async def _note(call: Call, doing: str, vhost: str, exchange: str) -> None:
     await call.note(ACTIONS[doing], EXCHANGE, exchange, what, vhost, detail)
 
 
+def _release(piece: WaitingPiece, chosen: list[WaitingMessage]) -> Answer[int]:
+    return piece.release(chosen)
+
+
+def _cancel(piece: WaitingPiece, chosen: list[WaitingMessage]) -> Answer[int]:
+    return piece.cancel(chosen)
+
+
 async def _act(
     call: Call,
-    inspection: DelayedInspection,
+    inspection: ExchangeInspection,
     chosen: Chosen,
-    act: Callable[[WaitingPiece, list[WaitingMessage]], int],
+    act: Callable[[WaitingPiece, list[WaitingMessage]], Answer[int]],
 ) -> int:
     """Act on the chosen messages of this node. Returns how many there were."""
     done = 0
@@ -216,7 +240,8 @@ async def _act(
                 if chosen.takes(one):
                     found.append(one)
                 await call.node.give_way()
-            done += act(piece, found)
+            with _faults():
+                done += await given_in_task(act(piece, found))
             # Otherwise all that is sent would be in memory at once.
             await in_task(inspection.released())
     return done

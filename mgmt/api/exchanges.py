@@ -4,10 +4,18 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_plus
 
+import msgspec
+
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.field_table import encode_table
-from leveret.broker.runtime.names import EXCHANGE, QUEUE, resource, without_line_breaks
+from leveret.broker.runtime.names import (
+    DELAYING_PREFIX,
+    EXCHANGE,
+    QUEUE,
+    resource,
+    without_line_breaks,
+)
 from leveret.broker.sessions.declaring_exchanges import ExchangeProperties
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import (
@@ -22,11 +30,13 @@ from leveret.mgmt.api.directly import (
 from leveret.mgmt.api.errors import bad_request, not_authorised, not_found
 from leveret.mgmt.api.joint_listing import SummedListing, summed
 from leveret.mgmt.api.listing import Listing
+from leveret.mgmt.api.other_nodes import ask_others
 from leveret.mgmt.api.payloads import decode_payload
 from leveret.mgmt.api.properties import PropertyError, header_of_json
 from leveret.mgmt.api.routes import Created, NoContent, route
 from leveret.mgmt.api.windows import window
 from leveret.mgmt.node_facade.facts import BindingFacts, Place
+from leveret.mgmt.views import raft
 from leveret.mgmt.views.exchanges import (
     binding_view,
     default_binding,
@@ -34,6 +44,8 @@ from leveret.mgmt.views.exchanges import (
     properties_key,
 )
 
+RAFT = "raft"
+"""The field with the members of the queue in which the messages of an exchange wait."""
 SUMMED = ("message_stats", "messages_delayed")
 """The columns of an exchange that are sums over the nodes."""
 TYPES = {"q": "queue", "e": "exchange", "queue": "queue", "exchange": "exchange"}
@@ -79,7 +91,14 @@ async def show_exchange(call: Call) -> Any:
     if exchange is None:
         raise not_found()
     shown = exchange_view(exchange, call.node.sampler, window(call, "msg_rates"))
-    return {**await summed(call, shown, SUMMED), "incoming": [], "outgoing": []}
+    members = call.facade.details(exchange.vhost, DELAYING_PREFIX + exchange.name)
+    shown = {**await summed(call, shown, SUMMED), **members}
+    if RAFT in members:
+        for node, answer in (await ask_others(call, columns=RAFT)).items():
+            other = msgspec.json.decode(answer, type=dict[str, Any])
+            if RAFT in other:
+                raft.add_part(shown[RAFT], other[RAFT], node)
+    return {**shown, "incoming": [], "outgoing": []}
 
 
 def properties_of(body: dict[str, Any]) -> ExchangeProperties:

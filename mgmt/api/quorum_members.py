@@ -69,10 +69,11 @@ def _require_allowed(call: Call) -> None:
 def _queue(call: Call) -> tuple[QueueMembership, str, str]:
     """The members of queues, and the vhost and the name of the queue in the path."""
     _require_allowed(call)
-    vhost = call.vhost()
-    name = call.queue(vhost)
-    queue = call.facade.declared_queue(vhost, name)
-    if queue is not None and queue.kind != QUORUM:
+    vhost, name = call.vhost(), call.path("queue")
+    queue = call.facade.placed_queue(vhost, name)
+    if queue is None:
+        raise not_found()
+    if queue.kind != QUORUM:
         raise _unavailable(f"Cannot add members to a {queue.kind} queue")
     return _members(call), vhost, name
 

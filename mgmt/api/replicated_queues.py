@@ -40,11 +40,14 @@ async def act_on_queue(call: Call) -> Any:
 
     A queue without mirrors ignores the first two.
     """
-    vhost = call.vhost()
-    queue = call.queue(vhost)
+    vhost, queue = call.vhost(), call.path("queue")
+    if call.facade.placed_queue(vhost, queue) is None:
+        raise not_found()
     call.require_policymaker(vhost)
     body = await call.body("action")
     action = body["action"]
+    if action != TRANSFER:
+        queue = call.queue(vhost)
     if action == CONVERT:
         return await convert(call, vhost, queue, str(body.get("to", QUORUM)))
     if action == TRANSFER:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from leveret.broker.runtime.names import DELAYING_PREFIX
 from leveret.mgmt.ctl.client import HttpError
 from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import UNAVAILABLE, CtlError, bad_argument, failure, no_such
@@ -29,11 +30,10 @@ def quorum_status(ctl: CommandRun) -> None:
     """Show the members, then those that lag, and why there is no leader."""
     name = ctl.argument(0)
     ctl.banner(f"Status of quorum queue {name} on node {ctl.node} ...")
-    queue = _quorum_queue(ctl, name, "Cannot get quorum status of a classic queue")
+    raft = _members_of(ctl, name)
     columns = _COLUMNS
     if node_status(ctl)["rabbitmq_version"].startswith("4"):
         columns = _COLUMNS_SINCE_4
-    raft = queue["raft"]
     rows = [
         tuple("" if member[field] is None else member[field] for field in columns.values())
         for member in raft["members"]
@@ -66,13 +66,30 @@ def remarks(raft: dict[str, Any]) -> list[str]:
 
 def _quorum_queue(ctl: CommandRun, name: str, of_another_type: str) -> dict[str, Any]:
     """A quorum queue. Raises CtlError for another one."""
-    try:
-        queue: dict[str, Any] = ctl.client.get("queues", ctl.vhost, name, columns="type,raft")
-    except HttpError as error:
-        raise failure(NOT_FOUND) if error.status == 404 else error from None
+    queue = _found(ctl, "queues", name)
     if queue["type"] != QUORUM:
         raise failure(of_another_type)
     return queue
+
+
+def _members_of(ctl: CommandRun, name: str) -> dict[str, Any]:
+    """The members of a quorum queue; those of a delayed message exchange are shown with it."""
+    if name.startswith(DELAYING_PREFIX):
+        queue = _found(ctl, "exchanges", name.removeprefix(DELAYING_PREFIX))
+    else:
+        queue = _quorum_queue(ctl, name, "Cannot get quorum status of a classic queue")
+    if "raft" not in queue:
+        raise failure(NOT_FOUND)
+    members: dict[str, Any] = queue["raft"]
+    return members
+
+
+def _found(ctl: CommandRun, kind: str, name: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = ctl.client.get(kind, ctl.vhost, name, columns="type,raft")
+    except HttpError as error:
+        raise failure(NOT_FOUND) if error.status == 404 else error from None
+    return found
 
 
 @command("transfer_leader", "[--vhost <vhost>] <queue> <node>", "Moves the leader of a "

@@ -25,7 +25,12 @@ from leveret.broker.queues.contract.waiting_retries import WaitingRetries
 from leveret.broker.runtime.counts import MessageCounts
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.vhost.binding import Binding, Exchange
-from leveret.broker.vhost.delayed_inspection import DelayedInspection
+from leveret.broker.vhost.delayed_inspection import (
+    DelayedInspection,
+    ExchangeInspection,
+    ReplicatedInspection,
+)
+from leveret.broker.vhost.replicated_delays import ReplicatedDelays
 from leveret.broker.vhost.routing import header_of
 from leveret.broker.vhost.unroutable_messages import UnroutableRun
 from leveret.broker.vhost.virtual_host import VirtualHost
@@ -186,7 +191,7 @@ class DeclaredFacade:
 
     def placed_queue(self, vhost: str, name: str) -> PlacedQueue | None:
         """Where a queue lives; None if there is none."""
-        queue = self._queue(vhost, name)
+        queue = self._queue_with_members(vhost, name)
         return None if queue is None else _placed(self._vhosts[vhost], queue)
 
     def is_led_by(self, vhost: str, name: str, node: str) -> bool:
@@ -278,13 +283,27 @@ class DeclaredFacade:
         found = self._with_factory(vhost, name)
         return found is not None and found[1].can_synchronise(found[0])
 
-    def delayed_inspection(self, vhost: str, exchange: str) -> DelayedInspection | None:
+    def delayed_inspection(self, vhost: str, exchange: str) -> ExchangeInspection | None:
         """The messages that wait here at an exchange; None unless its type delays messages."""
         it = self._vhosts.get(vhost)
         found = None if it is None else it.exchanges.get(exchange)
         if found is None or found.delayed is None:
             return None
+        if isinstance(found.delayed, ReplicatedDelays):
+            return ReplicatedInspection(found.delayed.here)
         return DelayedInspection(found.delayed)
+
+    def has_leader(self, vhost: str, exchange: str) -> bool:
+        """Whether the queue of an exchange at which messages wait has a leader, if it has a queue.
+
+        It is False as well if the queue is deleted.
+        """
+        it = self._vhosts.get(vhost)
+        found = None if it is None else it.exchanges.get(exchange)
+        if it is None or found is None or not isinstance(found.delayed, ReplicatedDelays):
+            return True
+        queue = found.delayed.queue
+        return queue is not None and it.kinds.of(queue.kind).has_leader(queue)
 
     def has_inspection(self, vhost: str, name: str) -> bool:
         """Whether a queue is of a kind whose messages can be inspected."""
@@ -292,11 +311,16 @@ class DeclaredFacade:
         return queue is not None and queue.kind.has_inspection
 
     def _all_queues(self) -> list[tuple[VirtualHost, QueueClient]]:
-        return [(host, queue) for host in self._vhosts.values() for queue in host.queues.values()]
+        return [(host, queue) for host in self._vhosts.values() for queue in host.all_queues()]
 
     def _with_factory(self, vhost: str, name: str) -> tuple[QueueClient, QueueFactory] | None:
-        queue = self._queue(vhost, name)
+        queue = self._queue_with_members(vhost, name)
         return None if queue is None else (queue, self._vhosts[vhost].kinds.of(queue.kind))
+
+    def _queue_with_members(self, vhost: str, name: str) -> QueueClient | None:
+        """A queue, also one of a delayed message exchange, which clients do not see."""
+        it = self._vhosts.get(vhost)
+        return None if it is None else it.queues_named_like(name).get(name)
 
     # Queues that live on this node, which keeps their figures
 

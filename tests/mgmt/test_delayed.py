@@ -11,17 +11,16 @@ from tests.protocol.raw_client import wait_until
 HOUR_MS = 3_600_000
 
 
-@pytest.fixture
-def channel(node, vhost):
+@pytest.fixture(params=["classic", "quorum"])
+def channel(request, node, vhost):
     node.put(f"permissions/{vhost}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
     connection = pika.BlockingConnection(
         pika.ConnectionParameters("127.0.0.1", node.port, virtual_host=vhost)
     )
     channel = connection.channel()
     channel.confirm_delivery()
-    channel.exchange_declare(
-        "later", "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"}
-    )
+    arguments = {"x-delayed-type": "fanout", "x-delayed-queue-type": request.param}
+    channel.exchange_declare("later", "x-delayed-message", durable=True, arguments=arguments)
     channel.queue_declare("q", durable=True)
     channel.queue_bind("q", "later")
     yield channel
@@ -137,3 +136,31 @@ def test_leveretctl_lists_sends_and_cancels(node, vhost, channel):
     code, said = ctl.fails("cancel_delayed_messages", "-p", vhost, "later")
     assert code == 64
     assert "--message-id or --header, or --all" in said
+
+
+REPLICATED = {
+    "type": "x-delayed-message", "durable": True,
+    "arguments": {"x-delayed-type": "fanout", "x-delayed-queue-type": "quorum"},
+}  # fmt: skip
+
+
+def test_the_queue_of_a_replicated_exchange_is_hidden_and_comes_with_its_definition(node, vhost):
+    node.put(f"permissions/{vhost}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
+    where, hidden = f"exchanges/{vhost}/later", "amq.delayed-later"
+    node.put(where, REPLICATED)
+    assert node.get(f"queues/{vhost}") == []
+    assert node.request("GET", f"queues/{vhost}/{hidden}").status == 404
+    assert node.request("DELETE", f"queues/{vhost}/{hidden}").status == 404
+    assert not node.publish(vhost, hidden, "x")
+    assert node.get(where)["raft"]["members"]
+    assert node.name in Ctl(node)("quorum_status", "-p", vhost, hidden)
+    definitions = node.get(f"definitions/{vhost}")
+    assert (definitions["queues"], len(definitions["exchanges"])) == ([], 1)
+    node.delete(where)
+    node.post(f"definitions/{vhost}", definitions)
+    properties = {"headers": {"x-delay": HOUR_MS}}
+    node.publish(vhost, "", "x", properties, exchange="later")
+    assert node.get(f"{where}/delayed")["messages"] == 1
+    classic = REPLICATED | {"arguments": {"x-delayed-type": "fanout"}}
+    refused = node.request("PUT", where, classic)
+    assert "inequivalent arg 'x-delayed-queue-type'" in refused.body["reason"]

@@ -9,6 +9,7 @@ from zlib import crc32
 from leveret.cluster.quorum.machine.commands import (
     ClientCommand,
     Discard,
+    EndDelays,
     Enqueue,
     LettersDone,
     Purge,
@@ -24,7 +25,11 @@ from tests.sim.quorum_clients import expanded
 
 
 class Books:
-    """What is known of each message. texts: those of each entry with messages, by its index."""
+    """What is known of each message. texts: those of each entry with messages, by its index.
+
+    due: when the messages of a delaying queue are to be released. released, cancelled: those that
+    were.
+    """
 
     def __init__(self, options):
         self.machine = QuorumMachine(options)
@@ -37,6 +42,8 @@ class Books:
         self.states = {}
         self.counts = {}
         self.order = {}
+        self.due = {}
+        self.released, self.cancelled = set(), set()
 
     def count(self, what, number=1):
         """Count what has happened, so that a scenario without it is noticed."""
@@ -60,6 +67,7 @@ class Books:
         if isinstance(command, Settle | Discard):
             before = self._held(command)
         letters = self.letters()
+        waiting = self._ready() if machine.messages.options.is_delaying else {}
         effects = Effects()
         machine.apply(index, payload, effects)
         if isinstance(command, LettersDone):
@@ -71,12 +79,32 @@ class Books:
                 self._gone(before, "settled")
             elif isinstance(command, Purge):
                 self._gone(before.keys() - self._ready().keys(), "purged")
+        if isinstance(command, EndDelays) and command.is_discarded:
+            self._cancelled(waiting.keys() - self._ready().keys() - self.letters().keys())
         for effect in effects.take():
             if isinstance(effect, Deliver):
                 self._delivers(effect)
+            elif isinstance(effect, PublishDeadLetters) and waiting:
+                self._released(effect, isinstance(command, EndDelays))
             elif isinstance(effect, PublishDeadLetters) and not effect.are_kept:
                 self._gone(self._of(effect.runs), "died of " + effect.reason.name)
             self.count(type(effect).__name__)
+
+    def _released(self, effect, is_early):
+        """The delays of messages are over, or some were released early."""
+        texts = [self.text(run, at) for run in effect.runs for at in range(run.count)]
+        times = [(self.due[text], self.accepted[text]) for text in texts]
+        require(times == sorted(times), "RD2: released out of order:", texts)
+        for text in texts:
+            require(text not in self.gone, "RD5:", text, "is released, and it is gone")
+            is_due = self.due[text] <= self.machine.messages.now_ms
+            require(is_due or is_early, "RD2:", text, "is released too early")
+        self.released.update(texts)
+        self.count("released", len(texts))
+
+    def _cancelled(self, texts):
+        self.cancelled |= texts
+        self._gone(texts, "cancelled")
 
     def _applied(self, command):
         if not isinstance(command, ClientCommand):
@@ -124,6 +152,7 @@ class Books:
             last = self.order.get(publisher, -1)
             require(number > last, "QM1:", text, "comes after", last)
             self.order[publisher] = number
+            self.due[text] = self.machine.messages.now_ms + max(0, command.runs[2] - 1)
             position += 1
 
     def _gone(self, texts, why):

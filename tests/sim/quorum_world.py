@@ -7,6 +7,7 @@ clients' commands to frames on the same links, snapshots have the machine's stat
 
 from leveret.cluster.quorum.machine.commands import (
     Configure,
+    EndDelays,
     Expire,
     LettersDone,
     NodeConnected,
@@ -230,7 +231,14 @@ class QuorumWorld(GroupWorld):
         node, _ = self._running(name)
         runs, node.letters = node.letters, []
         for run in runs:
+            for at in range(run.count):
+                text = self.books.text(run, at)
+                require(text not in self.books.cancelled, "RD5:", text, "is cancelled")
             self.propose(node, [encode_command(LettersDone([run.position, run.last]))])
+
+    def _end_delays(self, name, positions, is_discarded):
+        node, _ = self._running(name)
+        self.propose(node, [encode_command(EndDelays(list(positions), is_discarded))])
 
     def _node(self, name, what, incarnation, leader):
         node, machine = self._running(leader)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.sim import (
+    delayed_scenario,
     quorum_scenario,
     raft_scenario,
     retained_scenario,
@@ -28,6 +29,7 @@ ALL = (
     Seeds(ring_scenario, 500, 250),
     Seeds(raft_scenario, 500, 250),
     Seeds(quorum_scenario, 80, 40),
+    Seeds(delayed_scenario, 20, 20),
     Seeds(stream_scenario, 80, 40),
     Seeds(retained_scenario, 20, 10),
 )
@@ -38,6 +40,10 @@ HAPPENS = {
         "died of DELIVERY_LIMIT", "died of EXPIRED", "died of MAXLEN", "died of REJECTED",
         "elected", "published as dead letters", "refused", "removed", "reset", "settled",
         "snapshots", "truncated",
+    },
+    delayed_scenario: {
+        "DelaysEnded", "cancelled", "elected", "published as dead letters", "released", "removed",
+        "reset", "snapshots", "truncated",
     },
     stream_scenario: {
         "began with the oldest", "elected", "removed", "reset", "saved", "sent again", "truncated",

@@ -23,7 +23,7 @@ from leveret.broker.queues.contract.queue_kind import QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.contract.status import RaftFigures
-from leveret.broker.queues.contract.waiting_retries import WaitingRetries
+from leveret.broker.queues.contract.waiting_retries import WaitingInGroup, WaitingRetries
 from leveret.broker.runtime.pending import Answer
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.messages.message import Message
@@ -180,6 +180,16 @@ class QueueFactory:
     def retries_here(self, queue: QueueClient) -> WaitingRetries | None:
         """The messages of a replicated queue that wait for their retry; None if this node does not
         lead it, or if the kind has none.
+        """
+        return None
+
+    def has_leader(self, queue: QueueClient) -> bool:
+        """Whether this node knows a leader of a queue."""
+        return True
+
+    def waiting_here(self, queue: QueueClient) -> WaitingInGroup | None:
+        """The messages that wait in the queue of a delayed message exchange; None if this node does
+        not lead it.
         """
         return None
 

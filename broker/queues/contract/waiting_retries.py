@@ -4,7 +4,7 @@ A queue names a waiting message by its position: a number that is unique in the 
 number of milliseconds since 1970 at which the message is delivered again.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import NamedTuple, Protocol
 
 from leveret.broker.amqp.content_header import ContentHeader
@@ -61,4 +61,19 @@ class WaitingRetries(Protocol):
         """Have messages delivered now, or drop them; answer with their number.
 
         Refused with 406 if a node of an earlier release cannot do this.
+        """
+
+
+class WaitingInGroup(WaitingRetries, Protocol):
+    """The messages of a replicated queue that wait, on the node that leads it."""
+
+    @property
+    def next_due_ms(self) -> int:
+        """When the first one is due, of the wall clock; 0 if there is none."""
+
+    def pages(self, bytes_max: int) -> Iterator[Answer[list[WaitingRetry]]]:
+        """Read all of them by their times, a page at a time. Refused if they cannot be read.
+
+        bytes_max: about as many bytes are in a page, or one message. Messages that leave the queue
+        meanwhile may be in it, or not.
         """

@@ -11,9 +11,11 @@ from leveret.broker.declarations.audit import AuditedChange
 from leveret.broker.declarations.requester import AMQP, Requester
 from leveret.broker.declarations.values import DeleteExchange, PutExchange
 from leveret.broker.exchanges import create_exchange_type
-from leveret.broker.exchanges.delayed import DelayedMessage
+from leveret.broker.exchanges.delayed import DelayedMessage, queue_type
 from leveret.broker.exchanges.message_deduplication import MessageDeduplication, is_on_disk
+from leveret.broker.queues.contract.queue_kind import CLASSIC
 from leveret.broker.registry.declared_objects import NO_STEPS, VHOST, Place
+from leveret.broker.registry.delaying_queues import check_delaying
 from leveret.broker.registry.objects.bindings import detaching
 from leveret.broker.registry.objects_of_vhosts import ObjectsOfVhosts
 from leveret.broker.registry.stored_rows import StoredRows, put_row
@@ -88,6 +90,8 @@ class DeclaredExchanges(ObjectsOfVhosts[PutExchange, DeleteExchange]):
         super().check(it)
         if isinstance(it, PutExchange):
             create_exchange_type(it.type, decode_table(it.arguments)[0])
+            if self._found(it) is None:
+                check_delaying(self._tables.vhosts[it.vhost], it)
 
     def completed(self, it: PutExchange | DeleteExchange) -> PutExchange | DeleteExchange | None:
         is_known = isinstance(it, PutExchange) and self._found(it) is not None
@@ -104,7 +108,8 @@ class DeclaredExchanges(ObjectsOfVhosts[PutExchange, DeleteExchange]):
             return False
         if it.type == MessageDeduplication.name:
             return is_on_disk(decode_table(it.arguments)[0])
-        return it.type == DelayedMessage.name
+        arguments = decode_table(it.arguments)[0]
+        return it.type == DelayedMessage.name and queue_type(arguments) == CLASSIC
 
     def _found(self, it: PutExchange | DeleteExchange) -> Exchange | None:
         return self._tables.vhosts[it.vhost].exchanges.get(it.name)

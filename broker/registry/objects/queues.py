@@ -40,7 +40,7 @@ from leveret.broker.registry.declared_objects import NO_STEPS, VHOST, Place
 from leveret.broker.registry.objects.bindings import detaching
 from leveret.broker.registry.objects_of_vhosts import ObjectsOfVhosts, logger
 from leveret.broker.registry.stored_rows import StoredRows, put_row
-from leveret.broker.runtime.names import NODE_ITSELF, QUEUE, resource
+from leveret.broker.runtime.names import NODE_ITSELF, QUEUE, is_delaying, resource
 from leveret.broker.vhost.own_deletions import DELETE_QUEUE_WORK
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.storage.metadata.metadata import Metadata
@@ -128,7 +128,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
 
     def contents(self) -> Iterator[PutQueue]:
         for vhost in self._tables.vhosts.values():
-            for queue in vhost.queues.values():
+            for queue in vhost.all_queues():
                 owner = queue.owner_connection
                 yield PutQueue(
                     vhost.name, queue.name, queue.durable, queue.auto_delete,
@@ -177,7 +177,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
         )
 
     def _found(self, it: PutQueue | Change) -> QueueClient | None:
-        return self._tables.vhosts[it.vhost].queues.get(it.name)
+        return self._tables.vhosts[it.vhost].queues_named_like(it.name).get(it.name)
 
     def apply(self, it: PutQueue | Change) -> Iterator[int]:
         vhost = self._vhost_of(it)
@@ -187,7 +187,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
             case DeleteQueue():
                 return self._deleting(vhost, it)
             case PutQueue():
-                if it.name not in vhost.queues:
+                if it.name not in vhost.queues_named_like(it.name):
                     self._add(vhost, it)
             case ReplaceQueue():
                 self._replace(vhost, it)
@@ -215,7 +215,7 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
         )  # fmt: skip
         if owner is not None:
             owner.exclusive_queues[it.name] = queue
-        vhost.counts.queues_created += 1
+        vhost.counts.queues_created += not is_delaying(it.name)
         _queue_created(vhost, queue, it.acting_user)
         if is_orphan:
             # Later, since applying a declaration must not submit another one (RG1).
@@ -223,9 +223,9 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
 
     def _deleting(self, vhost: VirtualHost, it: DeleteQueue) -> Iterator[int]:
         """Remove a queue with its messages, and the bindings to it."""
-        queue = vhost.queues.pop(it.name, None)
+        queue = vhost.queues_named_like(it.name).pop(it.name, None)
         if queue is not None:
-            vhost.counts.queues_deleted += 1
+            vhost.counts.queues_deleted += not is_delaying(it.name)
             if queue.owner_connection is not None:
                 queue.owner_connection.forget_queue(queue.name)
             self._tables.cancelled += queue.delete_now()
@@ -253,6 +253,8 @@ class DeclaredQueues(ObjectsOfVhosts[PutQueue, Change]):
     # The audit
 
     def is_reported(self, it: PutQueue | Change, requester: Requester) -> bool:
+        if is_delaying(it.name):
+            return False  # The exchange that it belongs to is reported.
         is_by_client = isinstance(it, DeleteQueue) and requester.way == AMQP
         return self.is_durable(it) if is_by_client else super().is_reported(it, requester)
 
@@ -342,7 +344,7 @@ def _same_queue(
     vhost: VirtualHost, it: PutQueueHome | ChangePlacement | PutPlacement
 ) -> QueueClient | None:
     """The queue of a declaration; None if it was deleted, even if its name is in use again."""
-    queue = vhost.queues.get(it.name)
+    queue = vhost.queues_named_like(it.name).get(it.name)
     return queue if queue is not None and queue.placement.identity == it.identity else None
 
 
@@ -407,7 +409,7 @@ def deleting_with_vhost(vhost: VirtualHost, queue: QueueClient, acting_user: str
 
 
 def _queue_created(vhost: VirtualHost, queue: QueueClient, acting_user: str) -> None:
-    if not vhost.events.are_wanted:
+    if not vhost.events.are_wanted or is_delaying(queue.name):
         return
     owner = queue.owner_connection
     vhost.events.notify("queue.created", {
@@ -424,7 +426,7 @@ def _queue_created(vhost: VirtualHost, queue: QueueClient, acting_user: str) -> 
 
 
 def _queue_deleted(vhost: VirtualHost, queue: QueueClient, acting_user: str) -> None:
-    if vhost.events.are_wanted:
+    if vhost.events.are_wanted and not is_delaying(queue.name):
         vhost.events.notify("queue.deleted", {
             "name": queue.name, "vhost": vhost.name, "type": queue.kind.module,
             "user_who_performed_action": acting_user,

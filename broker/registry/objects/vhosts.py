@@ -104,8 +104,9 @@ class DeclaredVhosts(DeclaredObjects[PutVhost, DeleteVhost]):
 
 def _emptying(vhost: VirtualHost, acting_user: str) -> Iterator[int]:
     """Remove everything in a vhost that is deleted. The consumers' connections are closed."""
-    its_queues, its_exchanges = deque(vhost.queues.values()), deque(vhost.exchanges.values())
+    its_queues, its_exchanges = deque(vhost.all_queues()), deque(vhost.exchanges.values())
     vhost.queues.clear()
+    vhost.delaying_queues.clear()
     vhost.exchanges.clear()
     while its_queues:
         yield from queues.deleting_with_vhost(vhost, its_queues.popleft(), acting_user)

@@ -25,10 +25,11 @@ retry time; a letter whose routes were removed after it was confirmed once is se
 
 import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from leveret.broker.events.taps import Taps
 from leveret.broker.exchanges.router import WORK_AT_ONCE, Route
 from leveret.broker.queues.contract.queue_client import QueueClient
 from leveret.broker.queues.contract.retained_dead_letters import (
@@ -44,7 +45,6 @@ from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.dead_letters.publishing import (
     Dead,
     DeadLetteringVhost,
-    LetterRun,
     letter_runs,
     work_of,
 )
@@ -66,6 +66,20 @@ class WorkerSettings(NamedTuple):
 
     prefetch_count: int = 32
     retry_ms: int = 180_000
+
+
+class Publishing(NamedTuple):
+    """What is published for a letter, and where. ttl_ms: its time to live; None if it has none.
+
+    routing_keys: that of its address, and those of CC and BCC. in_cycle: the names of the queues
+    that do not get it.
+    """
+
+    exchange: Exchange
+    message: Message
+    routing_keys: Sequence[str]
+    in_cycle: frozenset[str] = frozenset()
+    ttl_ms: int | None = None
 
 
 class WorkerVhost(DeadLetteringVhost, Protocol):
@@ -236,68 +250,93 @@ class AtLeastOnceWorker(Actor):
         vhost.turns.work_left -= work_of(kept.message)
         letter.retry_at_ms = vhost.clock.now_ms() + self._settings.retry_ms
         letter.is_refused = letter.is_due = False
-        name = self._queue.options.dead_letter_exchange
-        exchange = None if name is None else vhost.exchanges.get(name)
-        if exchange is None:
+        published = self._published(letter)
+        if published is None:
             letter.lacks_targets = not letter.settled
-            self._warn("its dead-letter exchange does not exist")
         else:
-            dead = Dead(self._queue, [kept.message], kept.reason)
-            (run,) = letter_runs(vhost, dead, exchange.name, letter.time_s)
-            found = Route(exchange, run.routing_keys, header_of(_as_kept(run.letters[0])))
+            message = published.message
+            found = Route(published.exchange, published.routing_keys, header_of(message))
             is_complete = found.go_on(WORK_AT_ONCE)
             vhost.turns.work_left -= found.work
             if is_complete:
-                self._give(letter, run, exchange, found)
+                self._give(letter, published, found)
             else:
                 letter.is_due = True
-                finding = self._finding(letter, run, exchange, found)
+                finding = self._finding(letter, published, found)
                 LongWork(vhost.turns, f"the route of a letter of {self!r}", finding).start()
         self._settle_if_done(letter)
 
-    def _finding(
-        self, letter: Letter, run: LetterRun, exchange: Exchange, found: Route
-    ) -> Iterator[int]:
+    def _published(self, letter: Letter) -> Publishing | None:
+        """What is published for a letter now; None, with a log line, if there is no exchange."""
+        name = self._queue.options.dead_letter_exchange
+        exchange = None if name is None else self._vhost.exchanges.get(name)
+        if exchange is None:
+            self._warn("its dead-letter exchange does not exist")
+            return None
+        dead = Dead(self._queue, [letter.kept.message], letter.kept.reason)
+        (run,) = letter_runs(self._vhost, dead, exchange.name, letter.time_s)
+        return Publishing(exchange, _as_kept(run.letters[0]), run.routing_keys, run.in_cycle)
+
+    def _finding(self, letter: Letter, published: Publishing, found: Route) -> Iterator[int]:
         """The steps of finding a long route (broker/runtime/long_work.py), then of giving it."""
         while not found.go_on(ROUTE_STEP_WORK):
             yield ROUTE_STEP_WORK
         if self._letters.get(letter.kept.entry.position) is letter:
             letter.is_due = False
-            self._give(letter, run, exchange, found)
+            self._give(letter, published, found)
             self._settle_if_done(letter)
             self.wake()
 
-    def _give(self, letter: Letter, run: LetterRun, exchange: Exchange, found: Route) -> None:
+    def _give(self, letter: Letter, published: Publishing, found: Route) -> None:
         """Give a letter to all targets on its route that do not have it."""
-        vhost, queue, kept = self._vhost, self._queue, letter.kept
-        message = _as_kept(run.letters[0])
-        header = header_of(message)
-        targets = self._targets(found, run.in_cycle)
+        vhost, message = self._vhost, published.message
+        targets = self._targets(found, published.in_cycle)
         letter.lacks_targets = found.lacks_queues
         if found.lacks_queues:
             self._warn("nodes of queues that they reach are down")
-        elif not (targets or letter.settled or letter.waiting or found.refusing):
-            letter.lacks_targets = True
-            self._warn(f"they reach no queue from {resource(EXCHANGE, exchange.name, vhost.name)}")
+        elif not (targets or letter.settled or letter.waiting):
+            self._reaches_none(letter, published, found)
         if not letter.settled and not letter.waiting:
             for history in found.remembering:
-                history.remember(message, header)
+                history.remember(message, header_of(message))
         new = [one for one in targets if one not in letter.settled and one not in letter.waiting]
         if vhost.tracer is not None and new:
             given = set(new)
-            queues = [one for one in found.queues if one in given]
-            vhost.tracer.dead_lettered(
-                queue, kept.message, kept.reason, message, run.routing_keys, queues
-            )
+            self._trace(vhost.tracer, letter, published, [
+                one for one in found.queues if one in given
+            ])  # fmt: skip
         letter.waiting.update(new)
-        LongWork(vhost.turns, f"a letter of {self!r}", self._giving(letter, message, new)).start()
+        giving = self._giving(letter, published, new)
+        LongWork(vhost.turns, f"a letter of {self!r}", giving).start()
 
-    def _giving(self, letter: Letter, message: Message, targets: list[Target]) -> Iterator[int]:
+    def _reaches_none(self, letter: Letter, published: Publishing, found: Route) -> None:
+        """A letter is routed to no queue: it waits until a change of routes, unless an exchange
+        has refused it as a duplicate.
+        """
+        if found.refusing:
+            letter.settled.add(published.exchange)
+            return
+        letter.lacks_targets = True
+        what = resource(EXCHANGE, published.exchange.name, self._vhost.name)
+        self._warn(f"they reach no queue from {what}")
+
+    def _trace(
+        self, tracer: Taps, letter: Letter, published: Publishing, queues: list[QueueClient]
+    ) -> None:
+        kept = letter.kept
+        tracer.dead_lettered(
+            self._queue, kept.message, kept.reason, published.message, published.routing_keys,
+            queues,
+        )  # fmt: skip
+
+    def _giving(
+        self, letter: Letter, published: Publishing, targets: list[Target]
+    ) -> Iterator[int]:
         """The steps of giving a letter to its targets (broker/runtime/long_work.py)."""
         for target in targets:
             confirm = Confirm(self, letter, target)
             if isinstance(target, Exchange) or not target.is_deleted:
-                hand_over(target, message, confirm)
+                hand_over(target, published.message, confirm, published.ttl_ms)
             if not confirm.is_pending:
                 self.confirmed(letter, target)
             yield ROUTED_WORK
@@ -317,11 +356,14 @@ class AtLeastOnceWorker(Actor):
             return
         self._warned.add(why)
         is_last = len(self._warned) == REASONS_MAX
-        logger.warning(
-            "%r retains its dead letters: %s; declare the missing exchange, queue or binding, or "
-            "change the policy%s",
-            self._queue, why, " (further reasons are not logged)" if is_last else "",
-        )  # fmt: skip
+        more = " (further reasons are not logged)" if is_last else ""
+        logger.warning("%s%s", self._warning(why), more)
+
+    def _warning(self, why: str) -> str:
+        return (
+            f"{self._queue!r} retains its dead letters: {why}; declare the missing exchange, queue "
+            "or binding, or change the policy"
+        )
 
     # Confirms
 
@@ -349,9 +391,12 @@ class AtLeastOnceWorker(Actor):
             return
         del self._letters[position]
         self._source.settle(letter.kept)
-        self._vhost.counts.kept_confirmed[self._queue.kind.name] += 1
+        self._count_settled()
         if self._source.has_ready:
             self.wake()
+
+    def _count_settled(self) -> None:
+        self._vhost.counts.kept_confirmed[self._queue.kind.name] += 1
 
     # Waiting
 

@@ -184,8 +184,9 @@ class Keeping:
         for one in declarations:
             if isinstance(one, PutExchange) and one.vhost in self._registry.vhosts:
                 exchange = self._registry.vhosts[one.vhost].exchanges.get(one.name)
-                if exchange is not None and exchange.delayed is not None and exchange.delayed.count:
-                    yield one, exchange.delayed
+                delayed = None if exchange is None else exchange.delayed
+                if isinstance(delayed, DelayedMessages) and delayed.count:
+                    yield one, delayed
 
     async def _keep_delayed(
         self, writer: DiscardedWriter, it: PutExchange, delayed: DelayedMessages, *, is_all: bool

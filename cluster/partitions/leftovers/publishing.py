@@ -30,6 +30,7 @@ from leveret.broker.registry.contents import contents, place
 from leveret.broker.runtime.pending_in_task import in_task
 from leveret.broker.services.services import Services
 from leveret.broker.vhost.delayed_messages import DelayedMessages
+from leveret.broker.vhost.replicated_delays import ReplicatedDelays
 from leveret.cluster.partitions.leftovers.files import DiscardedReader, NotReadable
 from leveret.cluster.partitions.leftovers.records import (
     DeclaredRecord,
@@ -125,7 +126,7 @@ class LeftoverPublishing:
         self._declares = declares
         self._existing = {place(one) for one in contents(services.registry)} if declares else set()
         self._queue: QueueClient | None = None
-        self._delayed: DelayedMessages | None = None
+        self._delayed: DelayedMessages | ReplicatedDelays | None = None
         self._confirms = LeftoverConfirms()
         self._addresses = Addresses()
         self._missing: list[tuple[str, str]] = []

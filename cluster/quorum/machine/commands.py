@@ -97,6 +97,8 @@ class Options(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cache_size: how many identifiers of messages are known, to refuse duplicates; 0: none.
     cache_ttl_ms: how long, if that is longer than the message is in the queue.
     delayed_retry_multiplier: in thousandths; 0 for none (contract/retry_delay.py).
+    is_delaying: no consumer gets a message. It waits until its time to live is over, and is kept as
+    a dead letter then (docs/design/delayed-messages.md).
     """
 
     max_length: Limit = NO_LIMIT
@@ -119,6 +121,7 @@ class Options(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cache_size: Number = 0
     cache_ttl_ms: Number = 0
     delayed_retry_multiplier: Number = 0
+    is_delaying: bool = False
 
 
 DEFAULT_OPTIONS = Options()

@@ -1,62 +1,98 @@
-"""Returned messages that become ready again after a delay (x-delayed-retry-type)."""
+"""Messages that wait for a time: returned ones for their retry (x-delayed-retry-type), or all
+messages in the queue of a delayed message exchange.
+
+They are in blocks, so that a message in the middle of a million costs the move of a thousand.
+"""
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Final
 
 from leveret.cluster.quorum.machine.runs import Run
 
+BLOCK_RUNS_MAX: Final = 1000
+ALL: Final = 1 << 62
+"""More runs than there are."""
+
 
 class DelayedRuns:
-    """Delayed messages. runs: by time, then by position. count: of messages."""
+    """Delayed messages, by time, then by position. count: of messages. run_count: of runs.
 
-    __slots__ = ("bytes", "count", "runs")
+    No block is empty.
+    """
+
+    __slots__ = ("_blocks", "bytes", "count", "run_count")
 
     def __init__(self) -> None:
-        self.runs: list[Run] = []
+        self._blocks: list[list[Run]] = []
         self.count = 0
         self.bytes = 0
+        self.run_count = 0
+
+    @property
+    def runs(self) -> list[Run]:
+        """All runs, in a list of their own."""
+        return [run for block in self._blocks for run in block]
 
     def add(self, run: Run) -> None:
         """Add messages that become ready at the `time_ms` of the run."""
-        runs = self.runs
-        low, high = 0, len(runs)
+        self._count(run, 1)
+        blocks = self._blocks
+        if not blocks:
+            blocks.append([run])
+            return
+        low, high = 0, len(blocks) - 1
         while low < high:
             middle = (low + high) >> 1
-            other = runs[middle]
-            if other.time_ms > run.time_ms or (
-                other.time_ms == run.time_ms and other.position > run.position
-            ):
-                high = middle
-            else:
+            if _is_before(blocks[middle][-1], run):
                 low = middle + 1
-        runs.insert(low, run)
-        self.count += run.count
-        self.bytes += run.count * run.size
+            else:
+                high = middle
+        block = blocks[low]
+        block.insert(_place_of(run, block), run)
+        if len(block) > BLOCK_RUNS_MAX:
+            half = len(block) >> 1
+            blocks.insert(low + 1, block[half:])
+            del block[half:]
 
-    def take_ready(self, now_ms: int) -> list[Run]:
-        """Take the messages that are due."""
-        end = 0
-        while end < len(self.runs) and self.runs[end].time_ms <= now_ms:
-            end += 1
-        taken = self.runs[:end]
-        del self.runs[:end]
+    def take_ready(self, now_ms: int, runs_max: int = ALL) -> list[Run]:
+        """Take the messages that are due: the first `runs_max` runs."""
+        taken: list[Run] = []
+        while self._blocks:
+            block = self._blocks[0]
+            end, end_max = 0, min(len(block), runs_max - len(taken))
+            while end < end_max and block[end].time_ms <= now_ms:
+                end += 1
+            taken += block[:end]
+            if end < len(block):
+                del block[:end]
+                break
+            del self._blocks[0]
         for run in taken:
-            self.count -= run.count
-            self.bytes -= run.count * run.size
+            self._count(run, -1)
         return taken
 
     def take(self, positions: Sequence[int]) -> list[Run]:
         """Take the messages in intervals of positions, in the order of their times; all of them if
         there is no interval.
         """
-        left: list[Run] = []
-        taken: list[Run] = []
-        for run in self.runs:
-            if positions:
+        if not positions:
+            taken = self.runs
+            self.clear()
+            return taken
+        blocks: list[list[Run]] = []
+        taken = []
+        for block in self._blocks:
+            if not _has_some(block, positions[0], positions[-1]):
+                blocks.append(block)
+                continue
+            left: list[Run] = []
+            for run in block:
                 _divide(run, positions, left, taken)
-            else:
-                taken.append(run)
-        self.runs = left
+            if left:
+                blocks.append(left)
+        self._blocks = blocks
+        self.run_count = sum([len(block) for block in blocks])
         for run in taken:
             self.count -= run.count
             self.bytes -= run.count * run.size
@@ -64,18 +100,48 @@ class DelayedRuns:
 
     def next_ms(self) -> int:
         """When the first message becomes ready; 0 if there is none."""
-        return self.runs[0].time_ms if self.runs else 0
+        return self._blocks[0][0].time_ms if self._blocks else 0
 
     def last_ms(self) -> int:
         """When the last message becomes ready; 0 if there is none."""
-        return self.runs[-1].time_ms if self.runs else 0
+        return self._blocks[-1][-1].time_ms if self._blocks else 0
 
     def clear(self) -> int:
         """Drop all messages. Returns how many there were."""
         count = self.count
-        self.runs = []
-        self.count = self.bytes = 0
+        self._blocks = []
+        self.count = self.bytes = self.run_count = 0
         return count
+
+    def _count(self, run: Run, sign: int) -> None:
+        self.run_count += sign
+        self.count += sign * run.count
+        self.bytes += sign * run.count * run.size
+
+
+def _is_before(one: Run, other: Run) -> bool:
+    if one.time_ms == other.time_ms:
+        return one.position < other.position
+    return one.time_ms < other.time_ms
+
+
+def _place_of(run: Run, block: list[Run]) -> int:
+    """The place of a run in a block."""
+    if _is_before(block[-1], run):
+        return len(block)
+    low, high = 0, len(block)
+    while low < high:
+        middle = (low + high) >> 1
+        if _is_before(block[middle], run):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _has_some(block: list[Run], first: int, last: int) -> bool:
+    """Whether a block has messages at positions from `first` to `last`."""
+    return any(run.position <= last and run.last >= first for run in block)
 
 
 def _divide(run: Run, positions: Sequence[int], left: list[Run], taken: list[Run]) -> None:

@@ -117,7 +117,7 @@ def _memory_bytes(machine: QuorumMachine) -> int:
     ready, held = messages.ready, [one.held for one in messages.consumers.subscribed]
     queues = [ready.returned, *[level.queue for level in ready.levels]]
     lists = [one.runs for one in (*held, *messages.letters.by_reason)]
-    runs = sum(map(len, lists)) + len(messages.delayed.runs)
+    runs = sum(map(len, lists)) + messages.delayed.run_count
     return (
         QUEUE_BYTES + CONSUMER_BYTES * len(held) + RUN_BYTES * runs
         + sum([queue.memory_bytes() for queue in queues])

@@ -5,6 +5,8 @@
                   |  delayed <----+ returned
                   +---------------+
 
+In a queue of a delayed message exchange, a published message is delayed, and then a dead letter.
+
 Each message is in one of these places, or is a dead letter that is kept (QM4). Depending on the
 options, a dead message is dropped, published as a dead letter, or kept until its letter is
 confirmed.
@@ -47,7 +49,7 @@ from leveret.cluster.quorum.machine.runs import NEVER, Run
 ROOM_AGAIN: Final = 0.8
 """A queue must shrink to this share of its limit before it takes messages again."""
 EXPIRED_TOGETHER_MAX = 4000
-"""About how many runs one entry drops, so that applying it is no long turn."""
+"""About how many runs expire by one entry, so that applying it is no long turn."""
 TAKEN_AT_ONCE_MS: Final = 1
 """AMQP's meaning of a time to live of 0: the message expires unless a consumer takes it at once."""
 
@@ -106,6 +108,9 @@ class QueueMessages:
         """Take the runs of a publish. Returns the refused places as intervals."""
         options = self.options
         refused: list[int] = []
+        if options.is_delaying:
+            self._publish_delayed(index, fields)
+            return refused
         place = 0
         first = self.position
         for at in range(0, len(fields), RUN_FIELDS):
@@ -128,6 +133,18 @@ class QueueMessages:
             place += count
         self.taken += self.position - first
         return refused
+
+    def _publish_delayed(self, index: int, fields: list[int]) -> None:
+        """Keep the runs of a publish until their times to live are over."""
+        place = 0
+        for at in range(0, len(fields), RUN_FIELDS):
+            count = fields[at]
+            run = Run(self.position, count, index, place, fields[at + 1], fields[at + 3])
+            run.time_ms = self.now_ms + max(0, fields[at + 2] - 1)
+            self.delayed.add(run)
+            self.position += count
+            place += count
+        self.taken += place
 
     def publish_once(
         self, index: int, fields: list[int], keys: list[bytes], effects: Effects | None
@@ -284,12 +301,23 @@ class QueueMessages:
 
     # Delivering
 
-    def pass_time(self, now_ms: int) -> None:
-        """Set the time to that of an entry. Messages that were delayed until now become ready."""
+    def pass_time(self, now_ms: int, effects: Effects | None) -> None:
+        """Set the time to that of an entry. Messages were delayed until now."""
         self.now_ms = max(self.now_ms, now_ms)
         self._is_for_now = False
         if self.delayed.count:
-            self._make_ready(self.delayed.take_ready(self.now_ms))
+            if self.options.is_delaying:
+                due = self.delayed.take_ready(self.now_ms, EXPIRED_TOGETHER_MAX)
+                self._end_delays(due, effects)
+            else:
+                self._make_ready(self.delayed.take_ready(self.now_ms))
+
+    def _end_delays(self, runs: list[Run], effects: Effects | None) -> None:
+        """Delayed messages are ready, or leave a queue that only delays them."""
+        if not self.options.is_delaying:
+            self._make_ready(runs)
+        elif runs:
+            self.die(runs, Reason.EXPIRED, effects)
 
     def _make_ready(self, delayed: list[Run]) -> None:
         for run in delayed:
@@ -298,14 +326,14 @@ class QueueMessages:
             self.ready.append_returned(ready)
 
     def end_delays(self, positions: list[int], is_discarded: bool, effects: Effects | None) -> None:
-        """Make delayed messages ready now, or drop them. positions: as in `EndDelays`."""
+        """End the delays of messages, or drop these. positions: as in `EndDelays`."""
         runs = self.delayed.take(positions)
         if effects is not None:
             effects.add(DelaysEnded(sum([run.count for run in runs])))
         if is_discarded:
             self._have_left(runs)
         else:
-            self._make_ready(runs)
+            self._end_delays(runs, effects)
 
     def deliver(self, effects: Effects | None) -> None:
         """Give ready messages to consumers that may take them, and enforce the limits."""

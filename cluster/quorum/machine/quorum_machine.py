@@ -100,7 +100,7 @@ class QuorumMachine:
         now_ms, command, _ = decode_entry(entry)
         assert index > self.applied, "QM5: entries are applied in order"
         self.applied = index
-        self.messages.pass_time(now_ms)
+        self.messages.pass_time(now_ms, effects)
         if not self.used_ms:
             self.used_ms = self.messages.now_ms
         if isinstance(command, ClientCommand):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from leveret.broker.amqp.errors import internal_error
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
-from leveret.broker.runtime.names import QUEUE, SUCCESSOR_PREFIX, resource
+from leveret.broker.runtime.names import QUEUE, SUCCESSOR_PREFIX, is_delaying, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.shared_features import SharedFeatures
 from leveret.cluster.groups.group_member import GroupMember
@@ -33,6 +33,7 @@ from leveret.cluster.quorum.queue_group import QueueGroup
 from leveret.cluster.quorum.queue_groups.dead_letters import LeaderDeadLetters
 from leveret.cluster.quorum.queue_groups.machine_options import (
     DEFAULT_DELIVERY_LIMIT,
+    DELAYING,
     QueueRules,
     machine_options,
 )
@@ -80,6 +81,8 @@ class DeclaredGroup(ReplicatedQueue):
         self._options = self._machine_options()
 
     def _machine_options(self) -> Options:
+        if is_delaying(self.queue.name):
+            return DELAYING
         is_successor = self.queue.name.startswith(SUCCESSOR_PREFIX)
         options = self._wanted
         if options.delayed_retry_multiplier is not None and not self.takes_retries():
@@ -187,6 +190,8 @@ class DeclaredGroup(ReplicatedQueue):
         """Log the default delivery limit of a new queue, once."""
         queue, leading = self.queue, member.raft.leading
         is_new = leading is not None and leading.first_index == 1
+        if self._options.is_delaying:
+            return
         if is_new and self._rules is not QueueRules.OF_3 and queue.options.delivery_limit is None:
             what = resource(QUEUE, queue.name, queue.vhost_name)
             logger.info(

@@ -6,6 +6,7 @@ retries.
 """
 
 from enum import Enum
+from typing import Final
 
 import msgspec
 
@@ -23,6 +24,10 @@ from leveret.cluster.quorum.machine.commands import (
 
 DEFAULT_DELIVERY_LIMIT = 20
 """The default since 4.0. A negative limit in an argument or policy means no limit."""
+
+
+DELAYING: Final = Options(dead_letters=DeadLetterStrategy.AT_LEAST_ONCE, is_delaying=True)
+"""The options of the queue of a delayed message exchange, whatever the rules are."""
 
 
 class QueueRules(Enum):

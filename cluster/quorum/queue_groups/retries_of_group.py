@@ -1,4 +1,5 @@
-"""The messages of one quorum queue that wait for their retry, for operators, while this node leads.
+"""The messages of one quorum queue that wait for their retry, or in the queue of a delayed message
+exchange for the end of their delay, for operators, while this node leads.
 
 The machine knows their positions and times; what is in them is read from the log. So messages that
 are chosen by an id are read first, and then named to the machine by their positions. The leader
@@ -22,7 +23,7 @@ from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Turns
 from leveret.cluster.groups.group_member import GroupMember
 from leveret.cluster.quorum.machine.commands import EndDelays, intervals_of
-from leveret.cluster.quorum.machine.runs import Run
+from leveret.cluster.quorum.machine.runs import MESSAGE_BYTES, Run
 from leveret.cluster.quorum.queue_groups.declared_group import DeclaredGroup, machine_of
 from leveret.cluster.quorum.queue_groups.message_reading import read_message
 from leveret.storage.messages.addresses import Addresses
@@ -32,7 +33,7 @@ READ_WORK: Final = 60
 
 
 class RetriesOfGroup:
-    """The `WaitingRetries` of a queue."""
+    """The `WaitingInGroup` of a queue."""
 
     def __init__(
         self,
@@ -51,9 +52,36 @@ class RetriesOfGroup:
         """How many there are."""
         return machine_of(self._member).messages.delayed.count
 
+    @property
+    def next_due_ms(self) -> int:
+        """When the first one is due; 0 if there is none."""
+        return machine_of(self._member).messages.delayed.next_ms()
+
     def first(self, count_max: int, answer: Answer[list[WaitingRetry]]) -> None:
         """Answer with the first ones. Refused with 541 if they cannot be read."""
-        self._read(count_max, answer)
+        self._read(self._first(count_max), answer)
+
+    def pages(self, bytes_max: int) -> Iterator[Answer[list[WaitingRetry]]]:
+        """Read all of them, a page at a time."""
+        page: list[Run] = []
+        left = bytes_max
+        for run in machine_of(self._member).messages.delayed.runs:
+            for place in range(run.count):
+                page.append(run.part(place, 1))
+                left -= run.size + MESSAGE_BYTES
+                if left <= 0:
+                    yield self._page(page)
+                    page, left = [], bytes_max
+        if page:
+            yield self._page(page)
+
+    def _page(self, runs: list[Run]) -> Answer[list[WaitingRetry]]:
+        answer: Answer[list[WaitingRetry]] = Answer()
+        self._read(runs, answer, may_have_left=True)
+        return answer
+
+    def _first(self, count_max: int) -> list[Run]:
+        return _each(machine_of(self._member).messages.delayed.runs, count_max)
 
     def end(self, chosen: ChosenRetries, is_discarded: bool, answer: Answer[int]) -> None:
         """Make messages ready, or drop them."""
@@ -73,7 +101,7 @@ class RetriesOfGroup:
             found.when_given(
                 lambda: self._end_found(found, chosen.message_id, is_discarded, answer)
             )
-            self._read(self.count, found)
+            self._read(self._first(self.count), found)
 
     def _end_found(
         self,
@@ -104,13 +132,18 @@ class RetriesOfGroup:
 
     # Reading
 
-    def _read(self, count_max: int, answer: Answer[list[WaitingRetry]]) -> None:
-        name = f"reading the delayed retries of {self._member.queue_name}"
-        LongWork(self._turns, name, self._reading(count_max, answer)).start()
+    def _read(
+        self, runs: list[Run], answer: Answer[list[WaitingRetry]], *, may_have_left: bool = False
+    ) -> None:
+        """Read runs of one message each. may_have_left: those that do not wait are left out."""
+        name = f"reading the delayed messages of {self._member.queue_name}"
+        LongWork(self._turns, name, self._reading(runs, answer, may_have_left)).start()
 
-    def _reading(self, count_max: int, answer: Answer[list[WaitingRetry]]) -> Iterator[Step]:
+    def _reading(
+        self, runs: list[Run], answer: Answer[list[WaitingRetry]], may_have_left: bool
+    ) -> Iterator[Step]:
         found: list[WaitingRetry] = []
-        for run in _each(machine_of(self._member).messages.delayed.runs, count_max):
+        for run in runs:
             read: Answer[PeekedMessage | None] = Answer()
             read_message(self._member, run, self._addresses, read)
             if not read.is_given:
@@ -121,12 +154,19 @@ class RetriesOfGroup:
             try:
                 peeked = read.result()
             except Exception as error:
+                if may_have_left and not self._waits(run):
+                    continue
                 answer.refuse(error)
                 return
             assert peeked is not None, "a message at an index is read, or cannot be"
             found.append(WaitingRetry(run.position, run.returns, run.time_ms, peeked.message))
             yield READ_WORK
         answer.give(found)
+
+    def _waits(self, run: Run) -> bool:
+        """Whether the message of a run still waits."""
+        waiting = machine_of(self._member).messages.delayed.runs
+        return any(one.position <= run.position <= one.last for one in waiting)
 
 
 def _each(runs: list[Run], count_max: int) -> list[Run]:

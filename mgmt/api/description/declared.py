@@ -202,7 +202,7 @@ SCHEMAS: dict[str, Schema] = {
     "Exchange": record(_EXCHANGE, _EXCHANGE_SOMETIMES),
     "SingleExchange": record(
         {**_EXCHANGE, "incoming": list_of(ANYTHING), "outgoing": list_of(ANYTHING)},
-        _EXCHANGE_SOMETIMES,
+        {**_EXCHANGE_SOMETIMES, "raft": ref("Raft")},
     ),
     "Binding": record(
         {

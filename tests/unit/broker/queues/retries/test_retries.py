@@ -52,7 +52,7 @@ def ended(queue, chosen, is_discarded=False):
 
 
 def test_nothing_is_delayed_while_a_node_does_not_know_retries(vhost):
-    vhost.features.all_have = lambda feature: feature != RETRIES_FEATURE
+    vhost.features.lacking = lambda feature: ["old"] if feature == RETRIES_FEATURE else []
     queue = delaying(vhost)
     publish(queue, b"first")
     queue.requeue([got(queue)])

@@ -98,9 +98,9 @@ async def test_duplicates_are_recognised_when_all_nodes_do_so():
     """A member of an earlier version would keep the options without the size of the cache."""
     async with EmbeddedBroker(definitions={"queues": [QUEUE]}) as node:
         groups, queue, member = await led(node)
-        node.broker.services.shared_features.all_have = lambda _: False
+        node.broker.services.shared_features.lacking = lambda _: ["old"]
         groups.declared[member.group].configure(queue.options._replace(deduplicates=True))
         assert (await options_when_applied(member)).cache_size == 0
-        node.broker.services.shared_features.all_have = lambda _: True
+        node.broker.services.shared_features.lacking = lambda _: []
         groups.view_changed()
         assert (await options_when_applied(member)).cache_size > 0
