@@ -15,7 +15,6 @@ from leveret.broker.erlang.terms import Atom, format_term
 from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
 from leveret.broker.exchanges.delayed import QUEUE_TYPE_ARGUMENT, DelayedMessage, queue_type
 from leveret.broker.exchanges.federation_upstream import MAX_HOPS, FederationUpstream
-from leveret.broker.exchanges.local_random import LocalRandom
 from leveret.broker.runtime.names import EXCHANGE, RESERVED_PREFIX, resource, without_line_breaks
 from leveret.broker.runtime.pending import Answer, given
 from leveret.broker.sessions.access import (
@@ -30,6 +29,8 @@ from leveret.broker.vhost.binding import Exchange
 from leveret.broker.vhost.replicated_delays import ReplicatedDelays
 
 ALTERNATE = "alternate-exchange"
+LOCAL_RANDOM = "x-local-random"
+"""The type of exchanges/local_random.py, which is imported when one is declared."""
 
 
 class ExchangeProperties(NamedTuple):
@@ -118,7 +119,7 @@ async def _check(session: Session, name: str, properties: ExchangeProperties) ->
 
 def _check_enabled(session: Session, type_name: str) -> None:
     """Raise 406 for an exchange of a type of which none may be declared, as since RabbitMQ 4.2."""
-    if type_name == LocalRandom.name and not session.services.config.declares_local_random:
+    if type_name == LOCAL_RANDOM and not session.services.config.declares_local_random:
         raise precondition_failed(f"{type_name} exchange is disabled by configuration")
 
 
