@@ -214,7 +214,7 @@ class SeenIdentifiers:
 
     @property
     def wants_more(self) -> bool:
-        """Whether the identifiers on disk are still to be read (`QueueReader`)."""
+        """Whether the identifiers on disk are still to be read (`ReadyReader`)."""
         return self._backing is not None
 
     def read(self, entries: Sequence[Entry]) -> None:

@@ -138,7 +138,7 @@ class QueueDuplicates:
 
     @property
     def wants_more(self) -> bool:
-        """Whether messages are still to be read (`QueueReader`)."""
+        """Whether messages are still to be read (`ReadyReader`)."""
         return self._queue is not None
 
     def read(self, entries: Sequence[Entry]) -> None:

@@ -15,7 +15,7 @@ from leveret.storage.contract.backing_queue import BeingRead, Cursor, Unreadable
 from leveret.storage.messages.message import Entry
 
 
-class QueueReader(Protocol):
+class ReadyReader(Protocol):
     """Takes the messages of a queue.
 
     wants_more: False ends the reading.
@@ -29,7 +29,7 @@ class QueueReader(Protocol):
         """Take the next messages."""
 
 
-def read_all(reader: QueueReader, cursor: Cursor, bytes_max: int, work: int) -> Iterator[Step]:
+def read_all(reader: ReadyReader, cursor: Cursor, bytes_max: int, work: int) -> Iterator[Step]:
     """The steps (broker/runtime/long_work.py) that read all messages from the cursor's position on.
 
     bytes_max: of one read, as in `Cursor.read`. work: that of one message. Raises Unreadable if a
@@ -51,7 +51,7 @@ def read_all(reader: QueueReader, cursor: Cursor, bytes_max: int, work: int) -> 
 class _Attempt:
     """One read. done: given when it has succeeded or failed, or is no longer wanted."""
 
-    def __init__(self, reader: QueueReader, cursor: Cursor, bytes_max: int) -> None:
+    def __init__(self, reader: ReadyReader, cursor: Cursor, bytes_max: int) -> None:
         self._reader = reader
         self._cursor = cursor
         self._bytes_max = bytes_max

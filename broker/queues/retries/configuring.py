@@ -55,7 +55,7 @@ def configured(
 
 
 class _Search:
-    """Reads the messages below the position `end` (`QueueReader`)."""
+    """Reads the messages below the position `end` (`ReadyReader`)."""
 
     def __init__(self, queue: ConfiguredQueue, end: int) -> None:
         self._queue = queue
