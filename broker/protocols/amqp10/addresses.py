@@ -7,8 +7,9 @@
     /exchanges/EXCHANGE/KEY        /exchange/EXCHANGE/KEY
                                    /topic/KEY
 
-In version 2 names are percent-encoded. Without an address, each message that is sent names its own
-in the property `to` (OASIS, Using the Anonymous Terminus). The texts of errors are RabbitMQ's.
+In version 2 names are percent-encoded; in version 1 only `/` is encoded, as `%2F`. Without an
+address, each message that is sent names its own in the property `to` (OASIS, Using the Anonymous
+Terminus). The texts of errors are RabbitMQ's.
 """
 
 import re
@@ -137,7 +138,8 @@ def _version_2(address: str) -> QueueAddress | ExchangeAddress | None:
 
 def _version_1(address: str) -> QueueAddress | ExchangeAddress | None:
     if not address.startswith("/"):
-        return QueueAddress(address, declares=True) if address else None
+        is_name = address and "/" not in address
+        return QueueAddress(_unquoted(address), declares=True) if is_name else None
     _, *segments = address.split("/")
     names = [_unquoted(segment) for segment in segments]
     match names:
@@ -155,9 +157,8 @@ def _version_1(address: str) -> QueueAddress | ExchangeAddress | None:
 
 
 def _unquoted(segment: str) -> str:
-    """A segment of version 1, in which characters such as `#` need not be percent-encoded."""
-    data = unquote_to_bytes(segment.encode("utf-8", "surrogateescape"))
-    return data.decode("utf-8", "surrogateescape")
+    """A segment of version 1, in which no other character is encoded."""
+    return segment.replace("%2F", "/")
 
 
 def _text(*reason: object) -> str:

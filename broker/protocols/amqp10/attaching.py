@@ -111,6 +111,8 @@ def _check(request: Attach) -> None:
         raise SessionEnds(INVALID_FIELD, f"snd-settle-mode is {request.snd_settle_mode}")
     if request.incomplete_unsettled or (request.unsettled is not None and request.unsettled.value):
         raise SessionEnds(NOT_IMPLEMENTED, "Link recovery not supported")
+    if request.target is not None and request.target.is_coordinator:
+        raise SessionEnds(NOT_IMPLEMENTED, "Transactions not supported")
     if request.rcv_settle_mode == SECOND and request.snd_settle_mode != SETTLED:
         raise SessionEnds(NOT_IMPLEMENTED, "rcv-settle-mode second not supported")
 

@@ -117,7 +117,9 @@ class Source(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Where the messages of a link go to."""
+    """Where the messages of a link go to. is_coordinator: it stands for the target of a link for
+    transactions (part 4), and is not sent.
+    """
 
     address: str | None = None
     durable: int | None = None
@@ -125,6 +127,13 @@ class Target(NamedTuple):
     timeout: int | None = None
     dynamic: bool | None = None
     dynamic_node_properties: Value | None = None
+    capabilities: Symbols | None = None
+    is_coordinator: bool | None = None
+
+
+class Coordinator(NamedTuple):
+    """The target of a link for transactions."""
+
     capabilities: Symbols | None = None
 
 
@@ -290,6 +299,7 @@ _FIELDS: Final[dict[int, tuple[type[Any], tuple[str, ...]]]] = {
         "symbols",
     )),
     0x29: (Target, ("string", "uint", "symbol", "uint", "boolean", "map", "symbols")),
+    0x30: (Coordinator, ("symbols",)),
     0x40: (SaslMechanisms, ("symbols",)),
     0x41: (SaslInit, ("symbol", "binary", "string")),
     0x42: (SaslChallenge, ("binary",)),
@@ -303,7 +313,8 @@ _NAMES: Final = {
     "amqp:detach:list": 0x16, "amqp:end:list": 0x17, "amqp:close:list": 0x18,
     "amqp:error:list": 0x1D, "amqp:received:list": 0x23, "amqp:accepted:list": 0x24,
     "amqp:rejected:list": 0x25, "amqp:released:list": 0x26, "amqp:modified:list": 0x27,
-    "amqp:source:list": 0x28, "amqp:target:list": 0x29, "amqp:sasl-mechanisms:list": 0x40,
+    "amqp:source:list": 0x28, "amqp:target:list": 0x29, "amqp:coordinator:list": 0x30,
+    "amqp:sasl-mechanisms:list": 0x40,
     "amqp:sasl-init:list": 0x41, "amqp:sasl-challenge:list": 0x42, "amqp:sasl-response:list": 0x43,
     "amqp:sasl-outcome:list": 0x44,
 }  # fmt: skip
@@ -384,6 +395,8 @@ def _field(cls: type[Any], place: int, kind: str, item: Value) -> Any:
         expected = _OUTCOMES if kind == _OUTCOME else _CLASSES[kind]
         if isinstance(read, expected):
             return read
+        if kind == "target" and isinstance(read, Coordinator):
+            return Target(is_coordinator=True)
     raise Amqp10Error(f"{cls.__name__}.{cls._fields[place]} is a {item.kind} instead of a {kind}")
 
 

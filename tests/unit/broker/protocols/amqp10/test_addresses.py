@@ -31,6 +31,8 @@ from leveret.broker.protocols.amqp10.addresses import (
         ("/topic/a.#", ExchangeAddress("amq.topic", "a.#")),
         ("/queue/100%", QueueAddress("100%", declares=True)),
         ("/queue/a%2Fb", QueueAddress("a/b", declares=True)),
+        ("/queue/100%25", QueueAddress("100%25", declares=True)),
+        ("a%2Fb", QueueAddress("a/b", declares=True)),
     ],
 )
 def test_addresses(address, found):
@@ -49,6 +51,7 @@ def test_addresses(address, found):
         ("/nowhere/x", 'unknown_destination,"/nowhere/x"'),
         ("/queue/", 'invalid_destination,queue,"/"'),
         ("/exchange/e/k/x", 'invalid_destination,exchange,"/e/k/x"'),
+        ("queues/a", 'unknown_destination,"queues/a"'),
         ("", 'unknown_destination,""'),
     ],
 )
