@@ -47,7 +47,7 @@ async def test_messages_follow_the_answer_if_credit_came_before_it(queue_type, d
         attach, credit = RECEIVING._replace(source=source), CREDIT._replace(drain=drain)
         reader.send_bytes(frame_with(attach) + frame_with(credit))
         assert [type(one.performative) for one in await reader.frames()] == [Attach]
-        clock.advance(0.005)
+        clock.advance(0.010)
         sent = await reader.frames()
         messages = [one for one in sent if isinstance(one.performative, Transfer)]
         assert [one.message.data for one in messages] == [b"a", b"b"]

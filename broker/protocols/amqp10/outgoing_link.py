@@ -33,7 +33,7 @@ _WRITER: Final = BytesWriter()
 """Emptied at the beginning of each `OutgoingLink.deliver`."""
 FRAME_BYTES_GUESS: Final = 192
 """Approximate bytes of a delivery besides its body, to notice clients that read too slowly."""
-FIRST_TRANSFERS_MS: Final = 5
+FIRST_TRANSFERS_MS: Final = 10
 """The time between the answer to an attach, and the first transfers, if the client has given credit
 without waiting for the answer (`OutgoingLink.begin`)."""
 
