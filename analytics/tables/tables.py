@@ -1,8 +1,8 @@
 """The tables that the job writes: their names, columns, types and meanings.
 
 Each table is a directory of Parquet files below the output directory, partitioned by `date` (in
-UTC, of the row's minute or event). docs/operate/analytics.md contains this list, made by
-`describe_tables`.
+UTC, of the row's minute or event). docs/reference/analytics-tables.md is made of them
+(description.py).
 
 `minute` is the timestamp (UTC) at which the minute begins. Times (`..._us`) are microseconds since
 1970, as in the log; durations are microseconds, too. If a trace is sampled (one message in N),
@@ -458,14 +458,3 @@ TABLES = (
 )  # fmt: skip
 
 BY_NAME = {table.name: table for table in TABLES}
-
-
-def describe_tables() -> str:
-    """Return all tables as Markdown."""
-    return "\n".join(_described(table) for table in TABLES)
-
-
-def _described(table: Table) -> str:
-    rows = [f"| `{column.name}` | {column.type} | {column.meaning} |" for column in table.columns]
-    head = [f"### {table.name}", "", f"{table.meaning}.", "", "| column | type | meaning |"]
-    return "\n".join([*head, "|---|---|---|", *rows, ""])
