@@ -52,7 +52,8 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"leveret report: {error}\n")
         return EXIT_USAGE
     except OSError as error:
-        sys.stderr.write(f"leveret report: {path}: {error.strerror or error}\n")
+        about = f"{path}: {error.strerror}" if error.strerror else str(error)
+        sys.stderr.write(f"leveret report: {about}\n")
         return EXIT_FAILED
     except MissingTablesError as error:
         sys.stderr.write(f"leveret report: {error}\n")

@@ -65,4 +65,6 @@ def _find_source(path: str) -> FileFinder:
     """A path hook (see `sys.path_hooks`). Raises ImportError for other directories."""
     if Path(path) != PACKAGE and PACKAGE not in Path(path).parents:
         raise ImportError(f"{path} is not part of leveret")
+    if not os.path.isdir(path):
+        raise ImportError(f"{path} is in a zip file, which has sources only")
     return FileFinder(path, (SourceFileLoader, SOURCE_SUFFIXES))

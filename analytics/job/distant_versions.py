@@ -8,7 +8,7 @@ highest number. A run first removes the number of the tables that it overwrites.
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from leveret.analytics.job.files import clear_directory, escaped
+from leveret.analytics.job.files import clear_directory, escaped, refused
 from leveret.analytics.tables.versions import SLOTS, MissingTablesError
 
 _NUMBER = "number bigint"
@@ -30,7 +30,10 @@ def publish(session: SparkSession, out: str, where: str) -> None:
 
 
 def published(session: SparkSession, out: str) -> str:
-    """Return the directory of the tables of the last complete run. Raises MissingTablesError."""
+    """Return the directory of the tables of the last complete run.
+
+    Raises MissingTablesError, and OSError if the directory cannot be read.
+    """
     numbers = _numbers(session, out)
     where = max(numbers, key=lambda slot: numbers[slot])
     if not numbers[where]:
@@ -44,10 +47,11 @@ def _numbers(session: SparkSession, out: str) -> dict[str, int]:
 
 
 def _number(session: SparkSession, path: str) -> int:
-    try:
-        rows = session.read.schema(_NUMBER).parquet(escaped(path)).collect()
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
-        return 0
+    with refused(path):
+        try:
+            rows = session.read.schema(_NUMBER).parquet(escaped(path)).collect()
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            return 0
     return max((row["number"] or 0 for row in rows), default=0)

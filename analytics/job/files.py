@@ -6,9 +6,12 @@ are no longer needed are overwritten with a data frame without rows.
 """
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import unquote
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from leveret.analytics.traces.local_files import (
@@ -24,17 +27,18 @@ from leveret.analytics.traces.trace_files import TraceFile, TraceWindow, describ
 def list_files(session: SparkSession, directory: str, window: TraceWindow) -> list[TraceFile]:
     """List the files below a directory that can have records of a window, largest first.
 
-    Raises FileNotFoundError if the directory does not exist.
+    Raises FileNotFoundError if the directory does not exist, and OSError if it cannot be read.
     """
     if is_local(directory):
         return list_local_files(directory, window)
     reader = session.read.format("binaryFile").option("recursiveFileLookup", "true")
-    try:
-        files = reader.load(escaped(directory))
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
-        raise FileNotFoundError(f"{directory} does not exist") from None
+    with refused(directory):
+        try:
+            files = reader.load(escaped(directory))
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            raise FileNotFoundError(f"{directory} does not exist") from None
     # Without `content` Spark does not read the files. Empty files have no row.
     sizes = {row["path"]: row["length"] for row in files.select("path", "length").collect()}
     paths = [unquote(url) for url in files.inputFiles()]
@@ -43,14 +47,31 @@ def list_files(session: SparkSession, directory: str, window: TraceWindow) -> li
 
 
 def exists(session: SparkSession, path: str) -> bool:
-    """Tell whether there is a directory of Parquet files."""
-    try:
-        session.read.parquet(escaped(path))
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
-        return False
+    """Tell whether there is a directory of Parquet files. Raises OSError if it cannot be read."""
+    with refused(path):
+        try:
+            session.read.parquet(escaped(path))
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            return False
     return True
+
+
+@contextmanager
+def refused(path: str) -> Iterator[None]:
+    """Raise OSError with the reason if Spark cannot use a path: a wrong name or password."""
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise OSError(f"Spark cannot use {path} ({cause(error)})") from None
+
+
+def cause(error: Exception) -> str:
+    """Return what Java said, on one line."""
+    exception = getattr(error, "java_exception", None)
+    text = str(exception.getMessage() if exception is not None else error)
+    return text.partition("\n")[0].strip().rstrip(".")
 
 
 def clear_directory(session: SparkSession, path: str) -> None:

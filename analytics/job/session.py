@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from leveret.analytics.job.engines import EngineError
+from leveret.analytics.job.files import cause
 from leveret.analytics.job.java import find_java
 from leveret.analytics.job.packed_code import packed_code
 from leveret.broker.resources.available_memory import available_bytes
@@ -68,7 +69,7 @@ def start_session(
     except (Py4JError, PySparkException) as error:
         raise EngineError(
             f"Spark does not start with the master {master or 'of spark-submit'}"
-            f" ({_cause(error)}): check its address, and that this machine can reach it"
+            f" ({cause(error)}): check its address, and that this machine can reach it"
         ) from None
     if shuffle_partitions is not None:
         session.conf.set("spark.sql.shuffle.partitions", shuffle_partitions)
@@ -79,13 +80,6 @@ def start_session(
             session.conf.set(name, value)
     session.addArtifacts(str(packed_code()), pyfile=True)
     return session
-
-
-def _cause(error: Exception) -> str:
-    """Return what Java said, on one line."""
-    exception = getattr(error, "java_exception", None)
-    text = str(exception.getMessage() if exception is not None else error)
-    return text.partition("\n")[0].strip().rstrip(".")
 
 
 def heap_mb(memory_bytes: int) -> int:

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from leveret.analytics.job import distant_versions
-from leveret.analytics.job.files import clear_directory
+from leveret.analytics.job.files import clear_directory, exists
 from leveret.analytics.job.output import read_table, write_table
 from leveret.analytics.job.reading import read_trace
 from leveret.analytics.job.staging import stage, stage_records
@@ -48,9 +48,12 @@ class SparkEngine:
             clear_directory(self._session, self._work)
 
     def read(self, directory: str, window: TraceWindow) -> ReadCounts:
-        """Read the logs; a task reads a part of a large file."""
+        """Read the logs; a task reads a part of a large file. Raises OSError."""
         files = read_trace(self._session, directory, window)
-        records = stage_records(self._session, files, self._path("records"))
+        path = self._path("records")
+        # A wrong name or password is known before the logs have been read.
+        exists(self._session, path)
+        records = stage_records(self._session, files, path)
         return self.open_records(records, files.files, files.copies)
 
     def open_records(

@@ -45,6 +45,17 @@ def test_nothing_is_staged_without_a_work_directory(spark):
         engine.stage("levels", "select 1")
 
 
+def test_a_file_system_that_spark_cannot_use_is_refused_with_the_reason(spark, tmp_path):
+    """As s3a:// without hadoop-aws, or without a valid password."""
+    write_log(tmp_path / "logs", records())
+    reason = r"Spark cannot use nowhere://x.* \(.*nowhere"
+    for logs, tables in (("nowhere://x/logs", tmp_path), (tmp_path / "logs", "nowhere://x/out")):
+        with pytest.raises(OSError, match=reason):
+            analyze_with_spark(spark, str(logs), str(tables))
+    with pytest.raises(OSError, match=reason):
+        SparkEngine(spark).published("nowhere://x/out")
+
+
 def test_a_directory_that_is_not_there_is_refused(spark, far):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         analyze_with_spark(spark, f"{far[0]}/nowhere", f"{far[0]}/tables")

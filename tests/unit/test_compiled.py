@@ -72,6 +72,8 @@ def test_the_variable_has_the_sources_used(package, monkeypatch):
     assert found.origin == str(package / "part/module.py")
     with pytest.raises(ImportError, match="not part of leveret"):
         hook(str(package.parent))
+    with pytest.raises(ImportError, match="zip file, which has sources only"):
+        hook(str(package / "leveret.zip/leveret"))
 
 
 def test_a_source_that_is_newer_than_the_library_has_the_sources_used(package):
