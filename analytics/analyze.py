@@ -25,6 +25,7 @@ from leveret.analytics.job.engines import (
     EngineError,
     choose,
     opened,
+    why,
 )
 from leveret.analytics.job.estimate import Estimate
 from leveret.analytics.job.java import JavaMissingError
@@ -114,7 +115,12 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"leveret analyze: {error}\n")
         return EXIT_USAGE
     except OSError as error:
-        sys.stderr.write(f"leveret analyze: {error}\n")
+        sys.stderr.write(f"leveret analyze: {why(error)}\n")
+        return EXIT_NOTHING
+    except MemoryError as error:
+        sys.stderr.write(
+            f"leveret analyze: more memory is needed ({error}): choose a shorter time\n"
+        )
         return EXIT_NOTHING
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -28,7 +28,7 @@ from leveret.analytics.findings.finding import Finding
 from leveret.analytics.findings.findings import findings
 from leveret.analytics.job.costs import COSTS
 from leveret.analytics.job.duckdb_engine import DuckDBEngine
-from leveret.analytics.job.engines import DUCKDB
+from leveret.analytics.job.engines import DUCKDB, why
 from leveret.analytics.job.follow_quickly import Following
 from leveret.analytics.job.job import JobOptions, analyze
 from leveret.analytics.job.progress import JobProgress, StepProgress
@@ -94,7 +94,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with only_writer(task.out):
             (_analyze if task.kind == ANALYSIS else _follow)(task)
-    except (OSError, MissingTablesError) as error:
+    except OSError as error:
+        tell(failed=why(error))
+    except MissingTablesError as error:
         tell(failed=str(error))
     except (MemoryError, duckdb.OutOfMemoryException):
         megabytes = task.memory_bytes >> 20

@@ -4,8 +4,10 @@ Records are read into Parquet files in the work directory. Results that are used
 tables of a database in memory. DuckDB holds at most `MEMORY` and spills the rest to that directory.
 """
 
+import os
 import shutil
 from collections.abc import Iterable, Sequence
+from errno import ENOSPC
 from pathlib import Path
 
 import duckdb
@@ -29,6 +31,8 @@ MEMORY_BYTES_MAX = 2_000_000_000
 """The memory that DuckDB uses for data, or half of the memory of the machine or container if that
 is less. Reading logs needs more memory (record_files.py)."""
 COMPRESSION = "zstd"
+FULL_DISK = (os.strerror(ENOSPC), "max_temp_directory_size")
+"""What DuckDB says when the disk is full. What it cannot spill it takes for a lack of memory."""
 
 
 class DuckDBEngine:
@@ -165,10 +169,14 @@ class DuckDBEngine:
         rows.project(f"* replace ({instants})" if times else "*").create_view(name)
 
     def _execute(self, statement: str, values: Values | None = None) -> duckdb.DuckDBPyConnection:
-        """Run a statement. Raises OSError."""
+        """Run a statement. Raises OSError, and MemoryError."""
         try:
             return self._connection.execute(statement, values)
-        except duckdb.IOException as error:
+        except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+            if any(words in str(error) for words in FULL_DISK):
+                raise OSError(ENOSPC, os.strerror(ENOSPC), str(self._work)) from error
+            if isinstance(error, duckdb.OutOfMemoryException):
+                raise MemoryError(str(error)) from error
             raise OSError(str(error)) from error
 
     def expect(self, events: int) -> None:

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from errno import ENOSPC
 from typing import Any, NamedTuple
 
 from leveret.analytics.tables.engine import Engine
@@ -24,6 +25,16 @@ SHARED_PATHS = "with a Spark cluster: local paths are mounted on all of its mach
 EVENTS_MAX = 200_000_000
 """Logs of more events go to Spark. DuckDB was measured up to half as many: its time grows in
 proportion, and its memory does not (docs/operate/analytics.md)."""
+
+
+def why(error: OSError) -> str:
+    """Say why logs cannot be read, or tables not be written."""
+    if error.errno == ENOSPC:
+        of = f" of {error.filename}" if error.filename else ""
+        return f"the disk{of} is full: free some space, or choose a shorter time"
+    if error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 class EngineError(Exception):

@@ -1,18 +1,21 @@
 """A process that analyses the logs of this node (analytics/background.py), and what it has told.
 
 There is one at a time. It ends with the node: it is killed when the broker stops, and reads the end
-of its standard input if the node is killed.
+of its standard input if the node is killed. However it ends, its intermediate data is removed.
 """
 
 import asyncio
 import json
 import logging
 import os
+import shutil
+import signal
 import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 LINE_BYTES_MAX = 4 * 1024 * 1024
@@ -40,14 +43,16 @@ class JobRunsError(Exception):
 
 
 class BackgroundJob:
-    """A job. kind: as in its task. name: for people. reason: why it has failed.
+    """A job. kind: as in its task. name: for people. work: the directory of its intermediate data.
 
-    started_s, ended_s: seconds since 1970. told: what the process has told last, by key.
+    reason: why it has failed. started_s, ended_s: seconds since 1970. told: what the process has
+    told last, by key.
     """
 
-    def __init__(self, kind: str, name: str) -> None:
+    def __init__(self, kind: str, name: str, work: Path | None = None) -> None:
         self.kind = kind
         self.name = name
+        self._work = work
         self.state = JobState.NONE
         self.reason = ""
         self.started_s = 0.0
@@ -98,6 +103,8 @@ class BackgroundJob:
             self.told["failed"] = "it has told something that this node cannot read"
             process.kill()
         code, said = await process.wait(), await errors
+        if self._work is not None:
+            await asyncio.to_thread(shutil.rmtree, self._work, ignore_errors=True)
         self.ended_s = time.time()
         if self.state is not JobState.RUNNING:
             return
@@ -105,9 +112,19 @@ class BackgroundJob:
             self.state = JobState.DONE
             return
         self.state = JobState.FAILED
-        # Without a word it has crashed, or the machine had too little memory.
-        self.reason = str(self.told.get("failed") or f"it ended with {code}: {said}".rstrip(": "))
+        self.reason = str(self.told.get("failed") or _ending(code, said))
         logger.warning("%s has failed: %s", self.name, self.reason)
+
+
+def _ending(code: int, said: str) -> str:
+    """Say how a process has ended that has not told why. said: the last line of its errors."""
+    if code == -signal.SIGKILL:
+        return (
+            "its process was killed (SIGKILL), by an operator or since the machine had too little"
+            " memory: see the log of the system"
+        )
+    how = f"signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"exit code {code}"
+    return f"its process has ended with {how}{f': {said}' if said else ''}"
 
 
 async def _end_of(stream: asyncio.StreamReader) -> str:

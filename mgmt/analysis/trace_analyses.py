@@ -6,7 +6,6 @@ valid once, for a minute, so that the address of the page has no password.
 
 import asyncio
 import secrets
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -38,10 +37,10 @@ class TraceAnalyses:
 
     def __init__(self, data_dir: Path | None, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
-        self.analysis = BackgroundJob("analysis", "the analysis of trace logs")
-        self.findings = BackgroundJob("findings", "the analysis of the last hour")
-        self.window = AnalysedWindow()
         self._directory = None if data_dir is None else data_dir / DIRECTORY
+        self.analysis = self._job("analysis", "the analysis of trace logs")
+        self.findings = self._job("findings", "the analysis of the last hour")
+        self.window = AnalysedWindow()
         self._links: dict[str, float] = {}
         self._read_s = 0.0
         self._unread: asyncio.Task[None] | None = None
@@ -56,6 +55,10 @@ class TraceAnalyses:
     def directory_of(self, job: BackgroundJob) -> Path | None:
         """The directory of the tables; None if the node has no data directory."""
         return None if self._directory is None else self._directory / job.kind
+
+    def _job(self, kind: str, name: str) -> BackgroundJob:
+        work = None if self._directory is None else self._directory / kind / WORK
+        return BackgroundJob(kind, name, work)
 
     async def analyse(self, logs: Path, out: Path, window: AnalysedWindow) -> None:
         """Start the analysis of a window. Raises JobRunsError and OSError."""
@@ -72,27 +75,19 @@ class TraceAnalyses:
         """Note that the findings are read now."""
         self._read_s = self._now_s()
 
-    async def cancel(self, job: BackgroundJob) -> None:
-        """End a job, and remove its intermediate data."""
-        await job.cancel()
-        out = self.directory_of(job)
-        if out is not None:
-            await asyncio.to_thread(shutil.rmtree, out / WORK, ignore_errors=True)
-
     async def close(self) -> None:
         """End all jobs."""
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
         for job in (self.analysis, self.findings):
-            if job.state is JobState.RUNNING:
-                await self.cancel(job)
+            await job.cancel()
 
     async def _end_unread(self) -> None:
         while self.findings.state is JobState.RUNNING:
             left = self._read_s + UNREAD_SECONDS_MAX - self._now_s()
             if left <= 0:
-                await self.cancel(self.findings)
+                await self.findings.cancel()
             else:
                 await asyncio.sleep(left)
 

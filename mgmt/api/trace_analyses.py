@@ -22,6 +22,8 @@ from leveret.mgmt.api.errors import bad_request, conflict, not_found
 from leveret.mgmt.api.routes import Created, NoContent, route
 
 KIND = "trace"
+PACKAGES = ("duckdb", "pyarrow", "numpy")
+"""What the process of an analysis imports, and a node does not need."""
 DISK_OF_LOGS = 2
 """Bytes on disk for each byte of the logs, while they are analysed."""
 DISK_RESERVE = 2
@@ -82,7 +84,7 @@ async def cancel_trace_analysis(call: Call) -> Any:
     analyses = call.node.analyses
     _require_running(analyses.analysis)
     await call.note("trace.analysis.cancelled", KIND, "", "Cancelling the analysis of trace logs")
-    await analyses.cancel(analyses.analysis)
+    await analyses.analysis.cancel()
     return NoContent()
 
 
@@ -123,10 +125,11 @@ async def _places(call: Call, job: BackgroundJob, window: AnalysedWindow) -> tup
     logs, out = call.facade.traces.directory, analyses.directory_of(job)
     if logs is None or out is None:
         raise bad_request("a node without a data directory has no place for the tables")
-    if importlib.util.find_spec("duckdb") is None:
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
         raise bad_request(
-            "an analysis needs the package duckdb, which is not installed: install Leveret with the"
-            " extra 'analytics'"
+            f"an analysis needs the package {missing[0]}, which is not installed: install Leveret"
+            " with the extra 'analytics'"
         )
     size = await asyncio.to_thread(_bytes_of_logs, logs, TraceWindow(*window))
     if not size:
@@ -250,5 +253,5 @@ async def stop_trace_findings(call: Call) -> Any:
     analyses = call.node.analyses
     _require_running(analyses.findings)
     await call.note("trace.findings.stopped", KIND, "", "Stopping to analyse the last hour")
-    await analyses.cancel(analyses.findings)
+    await analyses.findings.cancel()
     return NoContent()

@@ -1,5 +1,6 @@
 """What a node analyses beside its work: the program tells its steps, findings and faults."""
 
+import errno
 import json
 import resource
 
@@ -64,6 +65,17 @@ def test_too_little_memory_is_told(told, tmp_path, monkeypatch, fault):
     code, found = told(task)
     assert code == FAILED
     assert found["failed"] == ["it needs more than 1024 MB of memory: choose a shorter time"]
+
+
+def test_a_full_disk_is_told(told, tmp_path, monkeypatch):
+    def fail(task):
+        raise OSError(errno.ENOSPC, "No space left on device", "/data/_work")
+
+    monkeypatch.setattr(background, "_analyze", fail)
+    task = BackgroundTask(ANALYSIS, str(tmp_path), str(tmp_path / "out"), MEMORY)
+    code, found = told(task)
+    assert code == FAILED
+    assert found["failed"][0].startswith("the disk of /data/_work is full: free some space")
 
 
 def test_findings_are_those_of_the_last_hour(monkeypatch, tmp_path, capsys):

@@ -51,17 +51,22 @@ async def test_what_it_tells_is_kept(run):
 
 @pytest.mark.parametrize(("program", "reason"), [
     ('print(\'{"failed": "no logs"}\'); exit(1)', "no logs"),
-    ("import sys; sys.exit('too little memory')", "it ended with 1: too little memory"),
-    ("import os; os.kill(os.getpid(), 9)", "it ended with -9"),
+    ("import sys; sys.exit('no DuckDB')", "its process has ended with exit code 1: no DuckDB"),
+    ("import os; os.abort()", "its process has ended with signal 6 (Aborted)"),
+    ("import os; os.kill(os.getpid(), 9)",
+     "its process was killed (SIGKILL), by an operator or since the machine had too little memory:"
+     " see the log of the system"),
     ("print('not JSON', flush=True); input()", "it has told something that this node cannot read"),
     (f"print('1' * {background_job.LINE_BYTES_MAX + 1}, flush=True); input()",
      "it has told something that this node cannot read"),
 ])  # fmt: skip
-async def test_why_it_has_failed_is_known(run, program, reason):
+async def test_why_it_has_failed_is_known(run, tmp_path, program, reason):
     run(program)
-    job = BackgroundJob("analysis", "the analysis")
+    job = BackgroundJob("analysis", "the analysis", tmp_path / "work")
+    (tmp_path / "work").mkdir()
     await job.start({})
     assert await ended(job) == (JobState.FAILED, reason)
+    assert not (tmp_path / "work").exists()
 
 
 async def test_one_runs_at_a_time_and_is_cancelled(run):
