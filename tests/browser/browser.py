@@ -17,6 +17,10 @@ from tests.browser.chromium import wait_until_loaded
 from tests.patience import PATIENCE_SECONDS
 
 NETWORK_CHANGED = "ERR_NETWORK_CHANGED"
+PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.05, 0.4
+"""Between two looks at a page. Each takes 10 ms of a processor, in four processes: more of them
+take it from the page that is waited for.
+"""
 BEGIN = """
 localStorage.clear();
 localStorage.setItem("leveret.refresh", "1");
@@ -115,7 +119,7 @@ class Browser:
     def wait(self, condition, what):
         """Return the condition's result as soon as it is true."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        problem = None
+        problem, pause_s = None, PAUSE_SECONDS
         while time.monotonic() < deadline:
             try:
                 found = condition()
@@ -125,7 +129,8 @@ class Browser:
                 problem = error
             except WebDriverException as error:
                 problem = error
-            time.sleep(0.05)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, PAUSE_SECONDS_MAX)
         console = self.driver.get_log("browser")
         raise AssertionError(f"not seen: {what} ({problem})\n{self.text()[:2000]}\n{console}")
 

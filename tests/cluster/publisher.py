@@ -8,6 +8,10 @@ from tests.cluster.clients import PERSISTENT
 from tests.patience import PATIENCE_SECONDS
 
 PAUSE_SECONDS = 0.05
+PUBLISH_SECONDS = 0.004
+"""Between two messages. Without it, the client and all nodes that have the queue would keep the
+processors busy for as long as a test waits for something else.
+"""
 
 
 class ConfirmedPublisher:
@@ -41,7 +45,7 @@ class ConfirmedPublisher:
                 with self._node.connect() as connection:
                     channel = connection.channel()
                     channel.confirm_delivery()
-                    while not self._is_over.is_set():
+                    while not self._is_over.wait(PUBLISH_SECONDS):
                         number += 1
                         self._publish(channel, b"%d" % number)
             except exceptions.AMQPError:
