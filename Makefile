@@ -69,10 +69,11 @@ $(BIN)/.installed: pyproject.toml
 	@$(INSTALL) .
 	@touch $@
 
-# What tests and checks need does not replace what compiling needs, so both may go on at a time.
+# What tests and checks need does not replace what compiling needs, so both may go on at a time. The
+# installed Leveret names it.
 $(BIN)/.test-ready: $(BIN)/.installed
 	@echo "Installing what tests and checks need in $(VENV), which takes about 30 s"
-	@$(INSTALL) '.[test,dev]'
+	@$(PIP) 'leveret[test,dev]'
 	@touch $@
 
 $(BIN)/.compiled: $(BIN)/.installed $(SOURCES)
