@@ -126,5 +126,8 @@ def test_every_operation_answers_as_described(described, tmp_path):
 
 @pytest.mark.timeout(RUN_SECONDS_MAX + 20)
 def test_generated_requests_are_answered_as_described(described, tmp_path):
-    """Random names, queries and bodies, with and without columns."""
-    run(described, tmp_path, "--phases", "fuzzing", "--max-examples", "1")
+    """Random names and queries, with and without columns; the other test has the bodies."""
+    run(
+        described, tmp_path, "--phases", "fuzzing", "--max-examples", "1",
+        "--include-method", "GET",
+    )  # fmt: skip
