@@ -89,6 +89,7 @@ def _begin(
             ctl.out(line)
         if is_dry_run or not _is_agreed(ctl):
             return
+        ctl.out("Importing the definitions ...")
         for refused in migration.import_definitions(plan):
             ctl.out(f"Not imported: {refused}")
         ctl.out("The definitions are imported.")

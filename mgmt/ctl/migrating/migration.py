@@ -53,7 +53,7 @@ from leveret.mgmt.ctl.wording import in_words
 
 SHOVEL: Final = "shovel"
 SLICE: Final = 1000
-"""Items of definitions in one request to a broker that cannot check them beforehand."""
+"""Items of definitions in one request, which takes no longer however many there are."""
 CHECKS_MAX: Final = 50
 LATE_SECONDS: Final = 6.0
 """The interval of RabbitMQ's statistics, and one more."""
@@ -190,22 +190,24 @@ class Migration:
         self.state = replace(self.state, held=tuple(plan.held), cluster=self._other.cluster())
         self._go_to(STARTED)
         refused: list[NotCarriedOver] = []
-        if self.target is self._here:
-            self._here.ask("POST", "definitions", body=plan.definitions)
-        else:
-            for name in LISTS:
-                items = plan.definitions[name]
-                for start in range(0, len(items), SLICE):
-                    refused += self._import_some(name, items[start : start + SLICE])
-                    self._run.renew()
+        # It says how passwords without an algorithm are hashed.
+        version = {name: value for name, value in plan.definitions.items() if name not in LISTS}
+        for name in LISTS:
+            items = plan.definitions[name]
+            for start in range(0, len(items), SLICE):
+                refused += self._import_some(version, name, items[start : start + SLICE])
+                self._run.renew()
+        if self.target is self._other:
             self._other.require_access(one["vhost"] for one in plan.definitions["queues"])
         self._go_to(IMPORTED)
         return refused
 
-    def _import_some(self, name: str, items: list[dict[str, Any]]) -> list[NotCarriedOver]:
+    def _import_some(
+        self, version: Definitions, name: str, items: list[dict[str, Any]]
+    ) -> list[NotCarriedOver]:
         """Import items of a list; halves of them, if they are refused, down to the item itself."""
         try:
-            self.target.ask("POST", "definitions", body={name: items})
+            self.target.ask("POST", "definitions", body={**version, name: items})
         except HttpError as error:
             if error.status != 400:
                 raise
@@ -214,7 +216,9 @@ class Migration:
                 return [NotCarriedOver(what, in_words(error.reason))]
             middle = len(items) // 2
             first, second = items[:middle], items[middle:]
-            return self._import_some(name, first) + self._import_some(name, second)
+            return [
+                one for some in (first, second) for one in self._import_some(version, name, some)
+            ]
         return []
 
     # Links

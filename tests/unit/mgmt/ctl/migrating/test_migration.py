@@ -10,6 +10,7 @@ from leveret.mgmt.ctl.migrating.state import (
     BACK,
     FINISHING,
     IMPORTING,
+    IN,
     MOVING,
     RUN,
     MigrationState,
@@ -146,6 +147,24 @@ def test_a_name_that_the_target_refuses_is_left_out_with_the_reason(old, new):
     assert "queue 'refused' in vhost '/': too long" in str(plan.left_out[0])
     assert plan.unlinked == {"it is not at the target": 1}
     assert new.imported == []
+
+
+@pytest.mark.parametrize("way", [IN, BACK])
+def test_many_objects_are_imported_by_several_requests(old, new, monkeypatch, way):
+    monkeypatch.setattr("leveret.mgmt.ctl.migrating.migration.SLICE", 2)
+    source, target = (old, new) if way == IN else (new, old)
+    source.queues = dict.fromkeys((f"q{number}" for number in range(5)), 0)
+    target.queues, sizes, post = {}, [], target.post
+
+    def counted(path, body, query):
+        if not query.get("dry_run"):
+            sizes.append(len(body["queues"]))
+        return post(path, body, query)
+
+    target.post = counted
+    one = migration(new, old, way=way)
+    one.import_definitions(one.plan())
+    assert (sizes, len(target.imported)) == ([2, 2, 1], 5)
 
 
 def test_rabbitmq_says_what_it_refuses_when_it_imports(old, new):
