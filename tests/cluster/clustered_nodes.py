@@ -115,6 +115,10 @@ class ClusteredNode:
         assert done.returncode == 0, done
         return json.loads(done.stdout)
 
+    def ctl_until_done(self, *words):
+        """Run leveretctl until it succeeds: leaders are handed over within seconds, or not."""
+        self.wait_until(lambda: not self._run_ctl(*words).returncode, f"{words} is done")
+
     def _run_ctl(self, *words):
         environment = {**ENVIRONMENT, "LEVERET_DATA_DIR": str(self.data_dir)}
         return run_program("leveretctl", "--quiet", *words, environment=environment)

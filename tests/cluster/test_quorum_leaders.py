@@ -76,12 +76,17 @@ def test_placements_follow_the_leaders_of_a_node_that_dies(nodes, queues):
 
 def test_leaders_are_spread_and_transferred(nodes, queues):
     a, b, c = nodes
-    led = b.ctl_json("rebalance", "quorum", "--queue-pattern", "test_leaders_are")
-    assert [one["Number of quorum queues"] for one in led] == [2, 2, 2]
+
+    def are_spread():
+        led = b.ctl_json("rebalance", "quorum", "--queue-pattern", "test_leaders_are")
+        return [one["Number of quorum queues"] for one in led] == [2, 2, 2]
+
+    # A leader that is not handed over within seconds stays.
+    b.wait_until(are_spread, "each node leads two")
     spread = sorted(2 * [one.name for one in nodes])
     a.wait_until(lambda: sorted(map(str, leaders(a, queues))) == spread, "each node leads two")
     for name in queues:
-        c.ctl("transfer_leader", name, b.name)
+        c.ctl_until_done("transfer_leader", name, b.name)
     led_by(a, queues, b)
     said = a.ctl("transfer_leader", queues[0], "nobody@host", succeeds=False)
     assert "has no member on node 'nobody@host'" in said
@@ -99,7 +104,7 @@ def test_a_node_under_maintenance_leads_nothing(nodes, queues):
     said = b.ctl("transfer_leader", queues[0], a.name, succeeds=False)
     assert f"node {a.name} is under maintenance" in said
     a.ctl("revive")
-    a.ctl("transfer_leader", queues[0], a.name)
+    a.ctl_until_done("transfer_leader", queues[0], a.name)
 
 
 def test_a_node_that_stops_hands_over_its_leaders(nodes, queues):

@@ -129,7 +129,7 @@ def test_messages_expire_on_time_behind_others_and_with_another_leader(cluster):
         )
         assert (found, properties.headers["x-first-death-reason"]) == (body, "expired")
         letters.basic_ack(method.delivery_tag)
-    leader.ctl("transfer_leader", "on-time", other.name)
+    leader.ctl_until_done("transfer_leader", "on-time", other.name)
     properties = pika.BasicProperties(expiration="1")
     channel.basic_publish("", "on-time", b"with another", properties, mandatory=True)
     method, _, found = next(letters.consume("on-time-letters", inactivity_timeout=PATIENCE_SECONDS))
