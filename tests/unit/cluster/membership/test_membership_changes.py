@@ -48,6 +48,7 @@ class OneNode:
         self.asked = []
         self.takes = True
         self.vhost = SimpleNamespace(name="/", queues={}, kinds=served_kinds())
+        self.vhost.all_queues = self.vhost.queues.values
         serve_placed(self.vhost.kinds, SimpleNamespace(node=name, incarnation=1))
         classic = self.vhost.kinds.of(CLASSIC_QUEUE)
         self.vhost.kinds.add(MirroredFactory(classic, None, PolicyTable(), None))

@@ -9,7 +9,8 @@ from leveret.cluster.replicated_queues.membership_record import new_record
 
 GROUP = 7
 QUEUE = SimpleNamespace(placement=SimpleNamespace(identity=GROUP))
-SERVICES = SimpleNamespace(vhosts={"/": SimpleNamespace(queues={"q": QUEUE})})
+VHOST = SimpleNamespace(queues_named_like=lambda name: {"q": QUEUE})
+SERVICES = SimpleNamespace(vhosts={"/": VHOST})
 
 
 @pytest.mark.parametrize(
