@@ -24,7 +24,7 @@ PAIRED = Value("map", [(Value("symbol", "paired"), Value("boolean", True))])
 
 
 class Management:
-    """A pair of links to management. plain: the body of an answer as plain values."""
+    """A pair of links to management. Bodies of answers are plain values, and arrays are tuples."""
 
     def __init__(self, client):
         self.client = client
@@ -78,6 +78,8 @@ def valued(content):
 def plain(value):
     if value.kind == "map":
         return {key.value: plain(item) for key, item in value.value}
+    if value.kind == "array":
+        return tuple(plain(item) for item in value.value)
     return [plain(item) for item in value.value] if value.kind == "list" else value.value
 
 
@@ -122,7 +124,7 @@ async def test_a_queue(management):
     status, queue = await management.request("PUT", "/queues/a%2Fb", **declared)
     assert status == "201"
     assert queue["name"] == "a/b"
-    assert queue["replicas"] == [queue["leader"]]
+    assert queue["replicas"] == (queue["leader"],)
     assert queue["arguments"] == {"x-queue-type": "classic"}
     assert (await management.request("PUT", "/queues/a%2Fb", **declared)) == ("200", queue)
     assert (await management.request("GET", "/queues/a%2Fb")) == ("200", queue)

@@ -16,7 +16,7 @@ The checks of declarations are those of AMQP 0-9-1.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
@@ -266,7 +266,7 @@ async def _reply_queue(session: Session, name: str) -> Value:
         message_count=Value("ulong", 0),
         consumer_count=Value("uint", 1),
         leader=Value("string", session.services.config.node_name),
-        replicas=Value("list", []),
+        replicas=_array([session.services.config.node_name]),
     )
 
 
@@ -278,8 +278,13 @@ def _members(session: Session, queue: QueueClient) -> dict[str, Value]:
     nodes = [leader] if found is None else found.nodes
     return {
         "leader": Value("string", leader),
-        "replicas": Value("list", [Value("string", node) for node in nodes]),
+        "replicas": _array(nodes),
     }
+
+
+def _array(texts: Iterable[str]) -> Value:
+    """Texts as an array: RabbitMQ's Go client expects no list."""
+    return Value("array", [Value("string", one) for one in texts])
 
 
 # Exchanges
