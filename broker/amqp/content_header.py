@@ -19,6 +19,7 @@ from leveret.broker.amqp.properties import (
     EXPIRES,
     NEEDS_CARE,
     PERSISTENT,
+    RUN_MASK,
     STORED_BCC,
     STORED_FORM,
     STORED_RETRY,
@@ -26,6 +27,7 @@ from leveret.broker.amqp.properties import (
     decode_properties,
     encode_properties,
     scan,
+    ttl_ms_of,
 )
 from leveret.records import use_structs
 
@@ -58,9 +60,8 @@ class ContentHeader:
     """The properties that a message was published with; `read_header` makes it.
 
     raw: the property flags and values as received, and as consumers get them.
-    kind: messages of one kind may be published together: they have the same delivery mode and
-        priority, and the same need for care, and none or each of them expires
-        (`properties.scan`).
+    kind: what queues need to know of the properties (`properties.scan`). Messages whose kinds
+        differ in their times to live only may be published together (`run_kind`).
     bcc_keys: the routing keys of the BCC header that was removed, because consumers must not see
         it.
     is_kept: the message survives a restart whatever its delivery mode is.
@@ -112,8 +113,21 @@ class ContentHeader:
         return self.kind >= NEEDS_CARE
 
     @property
+    def run_kind(self) -> int:
+        """Equal for messages that may be published together: they have the same delivery mode and
+        priority, and the same need for care, and none or each of them expires.
+        """
+        return self.kind & RUN_MASK
+
+    @property
+    def ttl_ms(self) -> int | None:
+        """Its time to live in milliseconds; None if it has no expiration in plain digits."""
+        kind = self.kind
+        return ttl_ms_of(kind) if kind & EXPIRES else None
+
+    @property
     def expires(self) -> bool:
-        """Whether it has an expiration in plain digits, which `properties.expiration_ms` reads."""
+        """Whether it has an expiration in plain digits."""
         return self.kind & EXPIRES != 0
 
     @property

@@ -76,10 +76,15 @@ TRANSIENT: Final = 1
 NOWHERE: Final = -1
 NO_PROPERTIES: Final = b"\0\0"
 EXPIRES: Final = 1 << 17
-NEEDS_CARE: Final = 1 << 18
-"""Set in the kind that `scan` returns."""
+NEEDS_CARE: Final = 1 << 60
+"""Set in the kind that `scan` returns. No other bit is above `NEEDS_CARE`."""
+TTL_AT: Final = 18
+"""The bit of a kind where the time to live begins."""
 TTL_MS_MAX: Final = 315_360_000_000
 """RabbitMQ's longest time to live: ten years."""
+TTL_MASK: Final = (1 << 39) - 1
+RUN_MASK: Final = ~(TTL_MASK << TTL_AT)
+"""The bits in which the kinds of messages that are published together are equal."""
 NO_TTL: Final = -1
 """The value for properties without a time to live in plain digits."""
 _TTL_DIGITS_MAX: Final = len(str(TTL_MS_MAX))
@@ -98,10 +103,10 @@ def scan(raw: bytes) -> int:
 
     Only these parts are read: bits 0 to 7 are the delivery mode (1 if there is none), bits 8 to
     16 the priority plus 1 (0 if there is none). `EXPIRES` is set if there is an expiration in plain
-    digits (`expiration_ms`). `NEEDS_CARE` is set if the publish path must decode the properties:
-    there is any other expiration, a user id, a CC, BCC or x-death header, one of those that are
-    only on disk, a direct reply-to or an unknown delivery mode (or bytes that look like one of
-    these). Raises PropertiesError.
+    digits, which is in the bits from `TTL_AT` on (`ttl_ms_of`), in milliseconds. `NEEDS_CARE` is
+    set if the publish path must decode the properties: there is any other expiration, a user id, a
+    CC, BCC or x-death header, one of those that are only on disk, a direct reply-to or an unknown
+    delivery mode (or bytes that look like one of these). Raises PropertiesError.
     """
     if raw == NO_PROPERTIES:
         return TRANSIENT
@@ -109,6 +114,7 @@ def scan(raw: bytes) -> int:
     priority: i64 = 0
     flags: i64 = 0
     position: i64 = 2
+    rest: i64 = 2
     needs_care = False
     try:
         flags = raw[0] << 8 | raw[1]
@@ -128,6 +134,7 @@ def scan(raw: bytes) -> int:
         if flags & PRIORITY:
             priority = raw[position] + 1
             position += 1
+        rest = position
         if flags & AFTER_PRIORITY:
             position = _rest_end(raw, flags, position)
     except (IndexError, FieldTableError):
@@ -143,8 +150,17 @@ def scan(raw: bytes) -> int:
     ):
         kind |= NEEDS_CARE
     if flags & EXPIRATION:
-        kind |= NEEDS_CARE if expiration_ms(raw) == NO_TTL else EXPIRES
+        ttl_ms = _expiration_at(raw, flags, rest)
+        if ttl_ms == NO_TTL:
+            kind |= NEEDS_CARE
+        else:
+            kind |= EXPIRES | ttl_ms << TTL_AT
     return kind
+
+
+def ttl_ms_of(kind: i64) -> i64:
+    """The time to live of a message of a kind that `EXPIRES`, in milliseconds."""
+    return kind >> TTL_AT & TTL_MASK
 
 
 def expiration_ms(raw: bytes) -> int:
@@ -165,6 +181,11 @@ def expiration_ms(raw: bytes) -> int:
         position += 1
     if flags & PRIORITY:
         position += 1
+    return _expiration_at(raw, flags, position)
+
+
+def _expiration_at(raw: bytes, flags: i64, position: i64) -> i64:
+    """`expiration_ms` of properties whose part after the priority begins at `position`."""
     if flags & CORRELATION_ID:
         position += 1 + raw[position]
     if flags & REPLY_TO:

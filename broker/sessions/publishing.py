@@ -31,7 +31,6 @@ from leveret.broker.amqp.properties import (
     STORED_RETRY,
     TRANSIENT,
     TTL_MS_MAX,
-    expiration_ms,
 )
 from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
 from leveret.broker.events.taps import DUPLICATE, Taps
@@ -135,10 +134,12 @@ def _deliver_expiring(
     """Hand expiring messages to queues: consecutive ones with the same time to live together, or
     all to a single queue that takes them so.
     """
-    if len(queues) == 1 and len(publication.messages) > 1:
+    if publication.has_one_time_to_live():
+        return routing.deliver(vhost, queues, publication)
+    if len(queues) == 1:
         queue = queues[0]
         if isinstance(queue, TimedQueue):
-            queue.publish_each(publication, publication.times_to_live())
+            queue.publish_each(publication)
             return None
     rest: Answer[None] | None = None
     for part in publication.by_time_to_live():
@@ -146,11 +147,6 @@ def _deliver_expiring(
         # Parts reach the queues in order, so the last one is the last to have reached all of them.
         rest = routing.deliver(vhost, queues, part)
     return rest
-
-
-def _own_ttl_ms(header: ContentHeader) -> int | None:
-    """A message's own time to live in plain digits; None if it has none."""
-    return expiration_ms(header.raw) if header.expires else None
 
 
 def _commit_run(
@@ -170,7 +166,7 @@ def _commit_run(
         partial(
             _route_and_deliver, session, target,
             Publication(
-                [message], len(message.body), _own_ttl_ms(routing.header_of(message)),
+                [message], len(message.body), routing.header_of(message).ttl_ms,
                 transaction, number,
             ),
             keys,
@@ -323,7 +319,7 @@ def _publish_individually(
 ) -> Answer[None] | None:
     """Publish one message on the longer path; returns the result of `routing.publish`."""
     keys = [target.address.routing_key]
-    ttl_ms = _own_ttl_ms(header)
+    ttl_ms = header.ttl_ms
     if header.needs_care:
         header = _with_reply_name(session, header)
         _check_user_id(session, header)
@@ -334,7 +330,7 @@ def _publish_individually(
         header, keys = _sender_selected(header, keys)
     if session.services.interceptors:
         header, body = intercept_incoming(session, target.address.exchange, keys, header, body)
-        ttl_ms = _own_ttl_ms(header)
+        ttl_ms = header.ttl_ms
     if target.deduplicates:
         check_identifier(header)
     number = 0

@@ -291,6 +291,10 @@ class LeaderBackingQueue(BackingQueue):
         self._note(TAKEN, taken, True)
         return taken
 
+    def ready_between(self, start: int, end: int) -> list[Entry] | None:
+        """The ready entries at these positions."""
+        return self.inner.ready_between(start, end)
+
     def _note(self, kind: int, entries: list[Entry], are_kept: bool) -> None:
         """Entries were taken, in the order of their positions. are_kept: they await settlement."""
         if not entries:

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import internal_error, not_found, precondition_failed
-from leveret.broker.amqp.properties import expiration_ms
 from leveret.broker.queues.contract.offset_specification import NEXT, OffsetSpecification
 from leveret.broker.queues.contract.publication import publication_of
 from leveret.broker.queues.contract.queue_client import QueueClient
@@ -114,9 +113,8 @@ async def _publish(queue: QueueClient, messages: list[Message]) -> int:
     for number, message in enumerate(messages, 1):
         header = message.header
         assert isinstance(header, ContentHeader)
-        ttl_ms = expiration_ms(header.raw) if header.expires else None
         confirms.begin(number)
-        queue.publish(publication_of([message], ttl_ms, confirms, number))
+        queue.publish(publication_of([message], header.ttl_ms, confirms, number))
         confirms.confirm(number, confirms)
     try:
         async with asyncio.timeout(SECONDS_MAX):

@@ -281,6 +281,14 @@ class BackingQueue:
         unacked until settled. Messages that are on disk only are read; damaged ones are skipped.
         """
 
+    @abstractmethod
+    def ready_between(self, start: int, end: int) -> list[Entry] | None:
+        """The ready entries at positions from `start` up to, not including, `end`, in the sense of
+        `position_of`, in no order; they stay where they are.
+
+        Both positions are of one priority. None if some entries are on disk only: nothing is read.
+        """
+
     # Settling
 
     @abstractmethod

@@ -25,7 +25,8 @@ class RecordedQueue(Protocol):
 class PendingRun:
     """Messages that wait to be encoded, and their queues, each with the first position.
 
-    times: when each expires; None if all expire at `expires_wall_ms`.
+    expires_wall_ms: when the first one expires. times: when each does, on the broker's clock; None
+    if all expire at the same time.
     """
 
     __slots__ = ("body_bytes", "expires_wall_ms", "messages", "targets", "times")
@@ -75,7 +76,9 @@ class EncodedRuns:
             end = _equal_to(messages, start)
             at = [(key, first + start) for key, first in targets] if start else targets
             # Messages with the same properties expire at the same time.
-            expires_wall_ms = run.expires_wall_ms if run.times is None else run.times[start]
+            expires_wall_ms = run.expires_wall_ms
+            if run.times is not None:
+                expires_wall_ms += run.times[start] - run.times[0]
             self._encode(messages[start:end], at, expires_wall_ms, is_large)
             start = end
         self.messages += count

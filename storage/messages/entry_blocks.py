@@ -156,14 +156,15 @@ class EntryBlocks:
             if block and block[-1].position >= position:
                 yield from within(block, position)
 
-    def between(self, start: int, end: int) -> Iterator[Entry]:
+    def between(self, start: int, end: int) -> list[Entry]:
         """The entries with positions from `start` up to, not including, `end`, in order."""
-        for block in self._blocks:
-            if not block or block[-1].position < start:
-                continue
-            if block[0].position >= end:
-                return
-            yield from within(block, start, end)
+        found: list[Entry] = []
+        for number in range(self._block_at(start, 0), len(self._blocks)):
+            block = self._blocks[number]
+            if not block or block[0].position >= end:
+                break
+            found += within(block, start, end)
+        return found
 
 
 def take_out(block: Block, positions: Sequence[int]) -> list[Entry]:

@@ -207,6 +207,16 @@ class ChainedQueue(BackingQueue):
             self._head.requeue(taken, False)
             raise
 
+    def ready_between(self, start: int, end: int) -> list[Entry] | None:
+        """The ready entries of both parts at these positions."""
+        found: list[Entry] = []
+        for part in (self._head, self._tail):
+            entries = part.ready_between(start, end)
+            if entries is None:
+                return None
+            found += entries
+        return found
+
     # Settling
 
     def ack(self, entries: Sequence[Entry]) -> None:

@@ -168,10 +168,13 @@ class InMemory:
 
     def between(self, start: int, end: int) -> list[Entry]:
         """The entries with positions from `start` up to, not including, `end`; in no order."""
-        found = [*takewhile(lambda entry: entry.position < end, self.requeued.start_at(start))]
+        found: list[Entry] = []
+        if self.requeued:
+            found += takewhile(lambda entry: entry.position < end, self.requeued.start_at(start))
         if self.q4 and self.q4[-1].position >= start:
             found += within(self.q4, start, end)
-        found += self.q1.between(start, end)
+        if self.q1:
+            found += self.q1.between(start, end)
         return found
 
     @property

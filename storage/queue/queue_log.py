@@ -123,8 +123,9 @@ class QueueLog(Generic[Queue]):
         times: list[int] | None = None,
     ) -> None:
         """Append messages published to a queue. All queues that they were routed to share the list.
-        body_bytes: the sum of their bodies' sizes. times: when each expires, if that differs; those
-        with the same properties expire at the same time.
+        body_bytes: the sum of their bodies' sizes. expires_wall_ms: when the first one expires.
+        times: when each does, on the broker's clock, if that differs; those with the same
+        properties expire at the same time.
 
         Each queue has entries of its own, which count as pending; a body counts once. If the
         messages have numbers, these are consecutive.

@@ -196,10 +196,9 @@ class TieredQueue(BackingQueue):
         batch = store.log.batch
         if batch != self._batches.batch:
             self._batches.begin(position, batch)
-        times = None
-        if expire_at_ms is not None:
-            times = [one + store.wall_offset_ms for one in expire_at_ms]
-        store.queue_log.append_run(self, position, messages, body_bytes, expires_wall_ms, times)
+        store.queue_log.append_run(
+            self, position, messages, body_bytes, expires_wall_ms, expire_at_ms
+        )
         return True
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
@@ -222,10 +221,10 @@ class TieredQueue(BackingQueue):
 
     def fetchable(self, count: int) -> int:
         """How many entries in memory precede the first one on disk only."""
-        if not self._order.is_split:
-            # O1: all of them are in memory.
-            return min(count, self.ready_count)
-        return self._order.fetchable(count)
+        if self._order.is_split:
+            count = self._order.fetchable(count)
+        # O1: if the order is not split, all of them are in memory.
+        return min(count, self.ready_count)
 
     def unexpired(self, count: int, now_ms: int) -> int:
         """The number of the next entries, at least, that precede the first expired one."""
@@ -268,6 +267,13 @@ class TieredQueue(BackingQueue):
     def take_at(self, positions: Sequence[int]) -> list[Entry]:
         """Take the entries at these positions; reads those that are on disk only."""
         return self._took(self._order.take_at(positions))
+
+    def ready_between(self, start: int, end: int) -> list[Entry] | None:
+        """The ready entries at these positions; None if some are on disk only."""
+        delta = self.delta
+        if delta.count and delta.next_range(start)[0] < end:
+            return None
+        return self._memory.between(start, end)
 
     def _took(self, entries: list[Entry]) -> list[Entry]:
         size = bytes_of(entries)

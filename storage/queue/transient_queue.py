@@ -166,6 +166,10 @@ class TransientQueue(BackingQueue):
         self.unacked_bytes += size
         return entries
 
+    def ready_between(self, start: int, end: int) -> list[Entry] | None:
+        """The ready entries at these positions."""
+        return self._memory.between(start, end)
+
     # Settling
 
     def ack(self, entries: Sequence[Entry]) -> None:

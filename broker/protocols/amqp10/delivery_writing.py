@@ -15,7 +15,7 @@ from leveret.broker.amqp.annotations import RECEIVED_AT, ROUTED_BY
 from leveret.broker.amqp.content import COPIED_BYTES_MAX
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import encode_short_string
-from leveret.broker.amqp.properties import NO_TTL, PERSISTENT, expiration_ms
+from leveret.broker.amqp.properties import EXPIRES, NO_TTL, PERSISTENT, ttl_ms_of
 from leveret.broker.amqp10.conversion import ENCODED_BODY_TYPE
 from leveret.broker.amqp10.fields_to_values import write_uint
 from leveret.broker.amqp10.properties_to_sections import SectionsWriter, address_annotations
@@ -219,7 +219,7 @@ def _write_header(writer: BytesWriter, header: ContentHeader, redelivered: bool)
         writer.append(u8(priority - 1))
     else:
         writer.append(NULL)
-    ttl: i64 = expiration_ms(header.raw) if header.expires else NO_TTL
+    ttl: i64 = ttl_ms_of(kind) if kind & EXPIRES else NO_TTL
     if ttl >= 0:
         write_uint(writer, min(ttl, _UINT_MAX))
     else:

@@ -1,8 +1,8 @@
 """Publishes what clients send on the links of a session: runs of messages. Compiled.
 
 Consecutive messages of a link that go to one address and that queues treat in the same way
-(`ContentHeader.kind`) are a run, which is published in one call: at the latest when all frames of a
-read are handled.
+(`ContentHeader.run_kind`) are a run, which is published in one call: at the latest when all frames
+of a read are handled.
 """
 
 from typing import Final
@@ -88,7 +88,9 @@ class LinkPublisher:
         if not messages:
             self._target = self._target_of(link)
             return True
-        if link is not self.link or header.kind != self._kind or len(messages) >= self._count_max:
+        if link is not self.link or len(messages) >= self._count_max:
+            return False
+        if header.run_kind != self._kind:
             return False
         return self._target_of(link) is self._target
 
@@ -110,7 +112,7 @@ class LinkPublisher:
     def _begin(self, link: IncomingLink, header: ContentHeader, target: PublishTarget) -> None:
         self.link = link
         self._target = target
-        self._kind = header.kind
+        self._kind = header.run_kind
         is_alone = header.kind >= NEEDS_CARE
         self._count_max = 1 if is_alone else max(1, self._turns.affordable(target.work))
 

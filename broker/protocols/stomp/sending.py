@@ -1,7 +1,7 @@
 """SEND: messages of one connection, published in runs. Compiled.
 
-Consecutive messages to one destination and of one kind (`ContentHeader.kind`) are a run, which is
-published in one call. A head is interpreted once: its destination becomes a `PublishTarget`, and
+Consecutive messages to one destination and of one kind (`ContentHeader.run_kind`) are a run, which
+is published in one call. A head is interpreted once: its destination becomes a `PublishTarget`, and
 its headers become properties. Both are kept with the head if the scanner keeps it (frames.py);
 targets are also found by the text of the destination. The header `receipt`, in which heads differ,
 is also a header of the message, as in RabbitMQ.
@@ -90,7 +90,7 @@ class Sending:
         """Whether a message belongs to the same run as the waiting messages."""
         if not self._messages:
             return True
-        kind = use.header.kind
+        kind = use.header.run_kind
         return (
             use.target is self._target
             and kind == self._kind
@@ -103,7 +103,7 @@ class Sending:
         target, header = use.target, use.header
         turns = self._turns
         if not self._messages:
-            self._target, self._kind, self._body_bytes = target, use.header.kind, 0
+            self._target, self._kind, self._body_bytes = target, use.header.run_kind, 0
             turns.work_left -= RUN_WORK
         if receipt is not None:
             header = use.header_with(receipt)

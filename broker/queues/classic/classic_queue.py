@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final
 
 from leveret.broker.amqp.errors import access_refused, precondition_failed
 from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.properties import TTL_MS_MAX
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.events.taps import PURGE, QUEUE_DELETED
 from leveret.broker.queues.classic.features import QueueFeatures, features_of
@@ -24,7 +25,7 @@ from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.queues.contract.placement import Placement
 from leveret.broker.queues.contract.priority_levels import priority_levels
-from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.queues.contract.publication import Publication, first_of
 from leveret.broker.queues.contract.queue_client import Consumer, Got, QueueLength, TimedQueue
 from leveret.broker.queues.contract.queue_kind import CLASSIC_QUEUE, QueueKind
 from leveret.broker.queues.contract.queue_owner import QueueOwner
@@ -187,7 +188,7 @@ class ClassicQueue(Actor, TimedQueue):
 
     def resume_expiry(self) -> None:
         """Drop the messages that have expired, and later those that expire."""
-        self._expiry.is_wanted = self.backing.has_expiring
+        self._expiry.resume(self.backing.has_expiring)
         self._deaths.resume_expiry()
 
     # Publishing
@@ -220,24 +221,21 @@ class ClassicQueue(Actor, TimedQueue):
             return True
         return self.features is not None and self.features.holds(publication)
 
-    def publish_each(self, publication: Publication, ttls_ms: list[int]) -> None:
+    def publish_each(self, publication: Publication) -> None:
         """Take messages, each with its own time to live."""
         options = self.options
-        if options.message_ttl_ms is not None:
-            ttl_ms_max = options.message_ttl_ms
-            ttls_ms = [min(ttl_ms, ttl_ms_max) for ttl_ms in ttls_ms]
-        first_ms = min(ttls_ms)
-        is_checked = options.has_limit or options.deduplicates or self.reads.has_crashed
-        if is_checked or first_ms in (0, max(ttls_ms)):
+        now_ms = self._clock.now_ms()
+        longest_ms = TTL_MS_MAX if options.message_ttl_ms is None else options.message_ttl_ms
+        times = publication.expiry_times(now_ms, longest_ms)
+        ttl_ms = first_of(times) - now_ms
+        if not ttl_ms or options.has_limit or options.deduplicates or self.reads.has_crashed:
             for part in publication.by_time_to_live():
                 self.publish(part)
             return
         self._note_published(publication.messages)
-        now_ms = self._clock.now_ms()
-        times = [now_ms + ttl_ms for ttl_ms in ttls_ms]
-        self._deaths.will_expire(publication, first_ms, times)
+        self._deaths.will_expire(publication, now_ms + ttl_ms, times)
         is_safe = not self.backing.publish_each(publication, times)
-        self._published_expiring(len(times), first_ms)
+        self._published_expiring(len(times), ttl_ms)
         if not is_safe:
             self._hold(publication)
 
@@ -373,8 +371,11 @@ class ClassicQueue(Actor, TimedQueue):
             count = min(consumer.room(), budget, affordable)
             if count > 1:
                 count = backing.fetchable(count)
-        if self._expiry.is_wanted:
-            count = backing.unexpired(count, now_ms or self._clock.now_ms())
+        expiry = self._expiry
+        if expiry.is_wanted:
+            now_ms = now_ms or self._clock.now_ms()
+            if expiry.first_ms < now_ms:
+                count = backing.unexpired(count, now_ms)
             if not count:
                 return 1 if self._deaths.drop_expired() and backing.ready_count else 0
         features = self.features

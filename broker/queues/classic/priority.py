@@ -230,6 +230,14 @@ class PriorityQueue(BackingQueue):
             raise
         return [entry for _, entries in taken for entry in entries]
 
+    def ready_between(self, start: int, end: int) -> list[Entry] | None:
+        """The ready entries at these positions of a level."""
+        level = self._levels.get(self.level_at(start))
+        if level is None:
+            return []
+        first = start & LEVEL_MASK
+        return level.ready_between(first, first + end - start)
+
     # Settling
 
     def ack(self, entries: Sequence[Entry]) -> None:

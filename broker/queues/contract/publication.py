@@ -7,8 +7,11 @@ and `first` before the first queue gets the object.
 
 from typing import Protocol
 
-from leveret.broker.amqp.properties import expiration_ms
-from leveret.storage.messages.message import Header, Message
+from mypy_extensions import i64
+
+from leveret.broker.amqp.content_header import ContentHeader
+from leveret.broker.amqp.properties import ttl_ms_of
+from leveret.storage.messages.message import Message
 from leveret.storage.messages.message_run import MessageRun, body_bytes_of
 
 
@@ -87,33 +90,38 @@ class Publication(MessageRun):
         """Two publications: the first messages, up to this count, and the remaining ones."""
         return self._part(0, count, self.ttl_ms), self._part(count, len(self.messages), self.ttl_ms)
 
-    def times_to_live(self) -> list[int]:
-        """The time to live of each message, in milliseconds. All of them expire."""
-        times: list[int] = []
-        last: Header | None = None
-        ttl_ms = 0
+    def has_one_time_to_live(self) -> bool:
+        """Whether the messages, all of which expire, have the same time to live. It becomes that of
+        the publication then.
+        """
+        first_ms = _ttl_ms(self.messages[0])
         for message in self.messages:
-            header = message.header
-            if header is not last:
-                last = header
-                ttl_ms = expiration_ms(header.raw)
-            times.append(ttl_ms)
+            if _ttl_ms(message) != first_ms:
+                return False
+        self.ttl_ms = first_ms
+        return True
+
+    def expiry_times(self, now_ms: i64, ttl_ms_max: i64) -> list[int]:
+        """When the messages expire, all of which do, if they are published now. ttl_ms_max: the
+        longest time to live, in milliseconds.
+        """
+        times: list[int] = []
+        for message in self.messages:
+            ttl_ms = _ttl_ms(message)
+            times.append(now_ms + (ttl_ms if ttl_ms < ttl_ms_max else ttl_ms_max))
         return times
 
     def by_time_to_live(self) -> list["Publication"]:
         """The messages, all of which expire, in parts: runs with the same time to live."""
         parts: list[Publication] = []
-        start = place = ttl_ms = 0
-        last: Header | None = None
+        start = place = 0
+        ttl_ms: i64 = 0
         for message in self.messages:
-            header = message.header
-            if header is not last:
-                last = header
-                own_ms = expiration_ms(header.raw)
-                if own_ms != ttl_ms and place:
-                    parts.append(self._part(start, place, ttl_ms))
-                    start = place
-                ttl_ms = own_ms
+            own_ms = _ttl_ms(message)
+            if own_ms != ttl_ms and place:
+                parts.append(self._part(start, place, ttl_ms))
+                start = place
+            ttl_ms = own_ms
             place += 1
         parts.append(self._part(start, place, ttl_ms))
         return parts
@@ -124,6 +132,23 @@ class Publication(MessageRun):
             messages, body_bytes_of(messages), ttl_ms, self.publisher, self.first + start,
             self.sender, self.number + start,
         )  # fmt: skip
+
+
+def first_of(times: list[int]) -> i64:
+    """The lowest of these times."""
+    # A loop: for `min` compiled code calls the interpreter.
+    first: i64 = times[0]
+    for one in times:
+        time: i64 = one
+        first = min(first, time)
+    return first
+
+
+def _ttl_ms(message: Message) -> i64:
+    """The time to live of a message that expires."""
+    header = message.header
+    assert isinstance(header, ContentHeader), "messages have content headers"
+    return ttl_ms_of(header.kind)
 
 
 def publication_of(

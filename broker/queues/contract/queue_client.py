@@ -184,8 +184,10 @@ class TimedQueue:
     __slots__ = ()
 
     @abstractmethod
-    def publish_each(self, publication: Publication, ttls_ms: list[int]) -> None:
-        """Take messages as `QueueClient.publish` does, each with its own time to live."""
+    def publish_each(self, publication: Publication) -> None:
+        """Take messages as `QueueClient.publish` does, each with its own time to live: all of them
+        expire.
+        """
 
 
 class QueueClient(Protocol):

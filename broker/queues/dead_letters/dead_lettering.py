@@ -233,17 +233,17 @@ class DeadLettering:
     def will_expire(
         self, run: MessageRun, expires_at_ms: int, expire_at_ms: list[int] | None = None
     ) -> None:
-        """A run is about to be published that expires. expire_at_ms: when each message does, if the
-        times differ.
+        """A run is about to be published that expires. expires_at_ms: when its first message does.
+        expire_at_ms: when each does, if the times differ.
         """
-        self.expiry.is_wanted = True
+        self.expiry.will_expire(expires_at_ms)
         timely = self.timely
         if timely is None:
             return
         if expire_at_ms is None:
             timely.published(run, expires_at_ms)
         else:
-            timely.published_each(run, expire_at_ms)
+            timely.published_each(run, expires_at_ms, expire_at_ms)
 
     def requeued(self, entries: Sequence[Entry]) -> None:
         """Entries are back in the queue, with the times that they had."""

@@ -111,7 +111,7 @@ class DeathNotes:
         if bcc_keys or header.form is not None:
             return make_header(decode_properties(raw), bcc_keys, header.form), record
         # Its expiration is among the deaths now: the letter itself does not expire.
-        kind = (header.kind | NEEDS_CARE) & ~EXPIRES
+        kind = (header.run_kind | NEEDS_CARE) & ~EXPIRES
         return ContentHeader(raw, kind, (), False, raw), record
 
     def _record_of(

@@ -7,16 +7,18 @@ time.
 
 from collections.abc import Callable
 
+from mypy_extensions import i64
+
 from leveret.broker.runtime.clock import Clock, Timer
 
 
 class HeadExpiry:
     """Calls back when the message at the head of a queue expires.
 
-    is_wanted: the queue may hold messages that expire.
+    is_wanted: the queue may hold messages that expire. first_ms: none of them expires before.
     """
 
-    __slots__ = ("_clock", "_expired", "_timer", "_watched_ms", "is_wanted")
+    __slots__ = ("_clock", "_expired", "_timer", "_watched_ms", "first_ms", "is_wanted")
 
     def __init__(self, clock: Clock, expired: Callable[[], object], is_wanted: bool) -> None:
         self._clock = clock
@@ -24,6 +26,18 @@ class HeadExpiry:
         self._timer: Timer | None = None
         self._watched_ms = 0
         self.is_wanted = is_wanted
+        self.first_ms: i64 = 0
+
+    def will_expire(self, expires_at_ms: i64) -> None:
+        """Messages are published, of which the first expires at this time."""
+        if not self.is_wanted:
+            self.is_wanted, self.first_ms = True, expires_at_ms
+        elif expires_at_ms < self.first_ms:
+            self.first_ms = expires_at_ms
+
+    def resume(self, is_wanted: bool) -> None:
+        """Messages may expire again, of which nothing is known but whether some do."""
+        self.is_wanted, self.first_ms = is_wanted, 0
 
     def watch(self, expires_at_ms: int) -> None:
         """The head expires at this time of the broker's clock; 0 if it does not."""

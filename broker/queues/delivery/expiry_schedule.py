@@ -16,7 +16,8 @@ from its head to its end, and the earliest times are added again. Each reading o
 
 A message that leaves the queue stays in its bucket until its time: the caller finds out that it is
 gone. So nothing is searched when messages are delivered. When there are many more positions than
-messages in the queue, the caller drops those before the queue's head (`forget_before`).
+messages in the queue, the caller drops those before the queue's head (`forget_before`). A position
+may be added more than once: it is due once.
 
 Invariants:
 
@@ -149,28 +150,6 @@ class ExpirySchedule:
                 bucket.extend(range(first, first + (count << PERIOD_BITS), 1 << PERIOD_BITS))
         self._bound()
 
-    def add_each(self, expire_at_ms: list[int], position: int) -> None:
-        """Add messages at consecutive positions, each with its own time."""
-        ticks, periods = self._ticks, self._periods
-        open_to = self._open_to
-        horizon_ms = self.horizon_ms or max(expire_at_ms) + 1
-        for expires_at_ms in expire_at_ms:
-            if expires_at_ms < horizon_ms:
-                tick = expires_at_ms >> TICK_BITS
-                self.count += 1
-                if tick < open_to:
-                    bucket = ticks.get(tick)
-                    if bucket is None:
-                        bucket = self._tick(tick)
-                    bucket.add(position)
-                else:
-                    bucket = periods.get(tick >> PERIOD_BITS)
-                    if bucket is None:
-                        bucket = self._period(tick >> PERIOD_BITS)
-                    bucket.add(position << PERIOD_BITS | tick & TICK_MASK)
-            position += 1
-        self._bound()
-
     def _tick(self, tick: int) -> ExpiryBucket:
         bucket = self._ticks.get(tick)
         if bucket is None:
@@ -188,16 +167,15 @@ class ExpirySchedule:
     # Taking
 
     def take_due(self, now_ms: int) -> list[int]:
-        """Remove the positions of the first tick that is over, in order; none if there is none, or
-        if `spread` has more to do first.
+        """Remove the positions of the first tick that is over, in order, each once; none if there
+        is none, or if `spread` has more to do first.
         """
         in_order, present = self._ticks_in_order, now_ms >> TICK_BITS
         positions: list[int] = []
         while not (self._spreading or positions) and in_order and in_order[0] < present:
             positions = self._ticks.pop(heappop(in_order)).items()
         self.count -= len(positions)
-        positions.sort()
-        return positions
+        return sorted(set(positions))
 
     def spread(self, now_ms: int) -> int:
         """Do a part of opening the periods that have begun. Returns how many positions were

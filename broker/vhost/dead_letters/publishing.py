@@ -17,7 +17,6 @@ from typing import NamedTuple, Protocol
 
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.broker.amqp.properties import expiration_ms
 from leveret.broker.exchanges.router import WORK_AT_ONCE, Route
 from leveret.broker.queues.contract.publication import Publication, publication_of
 from leveret.broker.queues.contract.queue_client import QueueClient
@@ -182,7 +181,7 @@ class DeadLetterer(Actor):
         vhost.turns.work_left -= ROUTED_WORK * len(queues)
         if not queues:
             vhost.unroutable.note(letters, "", False)
-        deliver(vhost, queues, publication_of(letters, _ttl_ms(letters[0])))
+        deliver(vhost, queues, publication_of(letters, header_of(letters[0]).ttl_ms))
         return len(letters)
 
     def _publish_each(
@@ -192,7 +191,7 @@ class DeadLetterer(Actor):
         count = 0
         for message, letter in zip(run.died, run.letters, strict=True):
             count += 1
-            publication = Publication([letter], len(letter.body), _ttl_ms(letter))
+            publication = Publication([letter], len(letter.body), header_of(letter).ttl_ms)
             self._rest = publish(
                 self._vhost, exchange, publication, run.routing_keys,
                 routed=partial(self._routed, dead, message, letter, run),
@@ -247,12 +246,6 @@ class DeadLetterer(Actor):
             )  # fmt: skip
 
 
-def _ttl_ms(letter: Message) -> int | None:
-    """The lifetime of a letter: only one that has waited to be published has one."""
-    header = header_of(letter)
-    return expiration_ms(header.raw) if header.expires else None
-
-
 def work_of(message: Message) -> int:
     """The work of publishing a message as a dead letter."""
     return letter_work(header_of(message))
@@ -302,6 +295,6 @@ def _belongs(letter: Message, in_cycle: frozenset[str], run: LetterRun) -> bool:
         letter.address is first.address
         and not header_of(letter).expires
         and len(run.routing_keys) == 1
-        and header_of(letter).kind == header_of(first).kind
+        and header_of(letter).run_kind == header_of(first).run_kind
         and in_cycle == run.in_cycle
     )

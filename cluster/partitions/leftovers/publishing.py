@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from leveret.broker.amqp.content_header import read_stored
 from leveret.broker.amqp.field_table import decode_table
-from leveret.broker.amqp.properties import expiration_ms
 from leveret.broker.declarations.requester import Requester
 from leveret.broker.declarations.values import (
     Declaration,
@@ -221,9 +220,8 @@ class LeftoverPublishing:
             return
         header = read_stored(it.header)
         message = Message(self._addresses.find(it.address), header, it.body)
-        ttl_ms = expiration_ms(header.raw) if header.expires else None
         self._number += 1
         self._confirms.begin(self._number)
-        publication = publication_of([message], ttl_ms, self._confirms, self._number)
+        publication = publication_of([message], header.ttl_ms, self._confirms, self._number)
         self._queue.publish(publication)
         self._confirms.confirm(self._number, self._confirms)

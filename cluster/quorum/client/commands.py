@@ -9,6 +9,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from leveret.broker.amqp.content_header import ContentHeader
+from leveret.broker.amqp.properties import NO_TTL, ttl_ms_of
 from leveret.broker.queues.contract.modifications import Modification
 from leveret.broker.queues.contract.publication import Publication, Publisher
 from leveret.broker.queues.deduplication.identifiers import key_of
@@ -45,6 +46,8 @@ were not handed to the client.
 """
 DEFAULT_PRIORITY: Final = 4
 """The priority of messages that have none."""
+OWN_TTL: Final = -2
+"""Stands for the time to live of messages of which each has its own."""
 MESSAGE_BYTES: Final = 100
 """About how much memory a message takes, beside its body, until it is applied."""
 
@@ -123,8 +126,10 @@ class PublishRuns(NumberedCommand):
     def __repr__(self) -> str:
         return f"<PublishRuns {self.number}>"
 
-    def add(self, publication: Publication) -> None:
-        """Add a run, before the command has a number."""
+    def add(self, publication: Publication, has_own_times: bool = False) -> None:
+        """Add a run, before the command has a number. has_own_times: each message has its own time
+        to live, not that of the publication.
+        """
         messages = publication.messages
         publisher = publication.publisher
         if publisher is not None:
@@ -140,8 +145,8 @@ class PublishRuns(NumberedCommand):
             self._messages += messages
         else:
             self._messages = messages.copy()
-        ttl_ms = publication.ttl_ms
-        _add_alike(self._runs, messages, 0 if ttl_ms is None else min(ttl_ms, TTL_MAX_MS) + 1)
+        ttl_ms = NO_TTL if publication.ttl_ms is None else publication.ttl_ms
+        _add_alike(self._runs, messages, OWN_TTL if has_own_times else ttl_ms)
 
     def encode(self, sender: int, seen: int) -> bytes:
         """Encode the command, with its messages once."""
@@ -201,12 +206,17 @@ def _key_of(message: Message) -> bytes:
     return key_of(header)
 
 
-def _add_alike(runs: list[int], messages: list[Message], ttl: int) -> None:
-    """Add messages to the runs of an `Enqueue`. A run is consecutive messages that are alike."""
+def _add_alike(runs: list[int], messages: list[Message], ttl_ms: i64) -> None:
+    """Add messages to the runs of an `Enqueue`. A run is consecutive messages that are alike.
+
+    ttl_ms: of all messages; NO_TTL if they have none, OWN_TTL if each has its own.
+    """
     last: object = None
     size: i64 = -1
     priority: i64 = DEFAULT_PRIORITY
     run_priority: i64 = -1
+    ttl: i64 = _encoded_ttl(ttl_ms)
+    run_ttl: i64 = ttl
     count: i64 = 0
     for message in messages:
         header = message.header
@@ -214,13 +224,21 @@ def _add_alike(runs: list[int], messages: list[Message], ttl: int) -> None:
             last = header
             own = header.priority
             priority = DEFAULT_PRIORITY if own is None else own
-        if len(message.body) == size and priority == run_priority:
+            if ttl_ms == OWN_TTL:
+                assert isinstance(header, ContentHeader), "messages have content headers"
+                ttl = _encoded_ttl(ttl_ms_of(header.kind))
+        if len(message.body) == size and priority == run_priority and ttl == run_ttl:
             count += 1
             continue
         if count:
-            runs += (count, size, ttl, run_priority)
-        count, size, run_priority = 1, len(message.body), priority
-    runs += (count, size, ttl, run_priority)
+            runs += (count, size, run_ttl, run_priority)
+        count, size, run_priority, run_ttl = 1, len(message.body), priority, ttl
+    runs += (count, size, run_ttl, run_priority)
+
+
+def _encoded_ttl(ttl_ms: i64) -> i64:
+    """A time to live as in the runs of an `Enqueue`."""
+    return min(ttl_ms, TTL_MAX_MS) + 1
 
 
 class SettleHeld(NumberedCommand):

@@ -33,15 +33,17 @@ class Gathered:
         self._action = SETTLE
         self._settlement = Settlement()
 
-    def publish(self, publication: Publication, is_once: bool) -> None:
-        """Publish messages. is_once: unless they are duplicates."""
+    def publish(self, publication: Publication, is_once: bool, has_own_times: bool = False) -> None:
+        """Publish messages. is_once: unless they are duplicates. has_own_times: each message has
+        its own time to live.
+        """
         if self._action != SETTLE or (is_once and self._settlement):
             self._flush_settlement()
         gathered = self._publish
         if gathered is None or gathered.is_once != is_once:
             self._flush_publish()
             gathered = self._publish = PublishRuns(self._hold, is_once)
-        gathered.add(publication)
+        gathered.add(publication, has_own_times)
         if gathered.size >= PUBLISH_BYTES_MAX:
             self._flush_publish()
 

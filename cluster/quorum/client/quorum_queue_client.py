@@ -33,6 +33,7 @@ from leveret.broker.queues.contract.queue_client import (
     Consumer,
     Got,
     QueueLength,
+    TimedQueue,
 )
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
@@ -75,7 +76,7 @@ from leveret.storage.messages.message import Entry
 logger = logging.getLogger("leveret.cluster")
 
 
-class QuorumQueueClient(GroupQueueClient):
+class QuorumQueueClient(GroupQueueClient, TimedQueue):
     """The `QueueClient` of a quorum queue.
 
     reader: decodes deliveries.
@@ -160,10 +161,17 @@ class QuorumQueueClient(GroupQueueClient):
 
     def publish(self, publication: Publication) -> None:
         """Publish messages."""
+        self._publish(publication, False)
+
+    def publish_each(self, publication: Publication) -> None:
+        """Publish messages, each with its own time to live."""
+        self._publish(publication, True)
+
+    def _publish(self, publication: Publication, has_own_times: bool) -> None:
         if self.is_deleted:
             return
         is_once = self.options.deduplicates and self._node.takes_identifiers()
-        self._gathered.publish(publication, is_once)
+        self._gathered.publish(publication, is_once, has_own_times)
         if not self.is_awake:
             self._turns.wake(self)
 

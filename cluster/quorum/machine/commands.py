@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from struct import Struct
 from struct import error as StructError
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -30,7 +30,7 @@ Priority: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 31)]
 Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 62)]
 RunField: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 NO_LIMIT = -1
-TTL_MAX_MS = (1 << 32) - 2
+TTL_MAX_MS: Final = (1 << 32) - 2
 ANNOTATIONS_FEATURE = "quorum_annotations"
 """The feature of nodes that take `Modify`, and runs with annotations."""
 DEFAULT_PRIORITY = 4

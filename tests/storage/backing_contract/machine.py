@@ -186,6 +186,21 @@ class BackingQueueMachine(RuleBasedStateMachine):
             held.was_taken = True
         self.keep(entries, taken)
 
+    @rule(priority=st.integers(0, PRIORITY_MAX), first=st.integers(0, 40), count=st.integers(1, 40))
+    def ready_between(self, priority, first, count):
+        start = self.place_of(priority, first)
+        found = self.queue.ready_between(start, start + count)
+        expected = {
+            place: self.model.ready[place]
+            for place in self.model.in_order()
+            if start <= place < start + count
+        }
+        if found is None:
+            assert self.implementation.has_disk
+            assert self.queue.counts().paged_out
+        else:
+            self.check(sorted(found, key=self.queue.position_of), expected)
+
     @rule(is_loose=st.booleans())
     def set_loose(self, is_loose):
         self.queue.set_loose(is_loose)

@@ -2,7 +2,7 @@
 
 A publisher repeats the arguments of basic.publish, but each of its messages has properties and a
 body of its own. Messages to one address make a run, which is routed once and handed to each queue
-in one call, if queues treat them in the same way (`ContentHeader.kind`).
+in one call, if queues treat them in the same way (`ContentHeader.run_kind`).
 
 Runs are made one by one, on demand, by an object of this module rather than by a generator: for a
 message that arrives alone a compiled generator and its run as a named tuple took half a microsecond
@@ -11,8 +11,10 @@ more.
 
 from typing import Final
 
+from mypy_extensions import i64
+
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.broker.amqp.properties import NEEDS_CARE, PropertiesError, scan
+from leveret.broker.amqp.properties import NEEDS_CARE, RUN_MASK, PropertiesError, scan
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.runtime.turns import Turns
 from leveret.broker.sessions.targets import RUN_WORK, PublishTarget
@@ -27,7 +29,7 @@ class Runs:
     """The runs that messages to one target make, in order.
 
     A run is cut where delivery mode or priority changes, and where messages begin or cease to
-    expire (`ContentHeader.kind`). A message that needs care is a run by itself, and so is each
+    expire (`ContentHeader.run_kind`). A message that needs care is a run by itself, and so is each
     message if all have more than `bytes_max` bytes together.
     """
 
@@ -73,14 +75,18 @@ class Runs:
         raw: bytes | None = None
         place, count = self._place, len(bodies)
         messages: list[Message] = []
-        kind, header_count = -1, 0
+        kind: i64 = -1
+        header_count = 0
         while place < count:
             if header is None or properties[place] is not raw:
                 raw = properties[place]
                 header = self._header(header, raw, messages)
-                if header is None or (messages and header.kind != kind):
+                if header is None:
                     break
-                kind = header.kind
+                own: i64 = header.kind
+                if messages and (own ^ kind) & RUN_MASK:
+                    break
+                kind = own
                 header_count += 1
             messages.append(Message(address, header, bodies[place]))
             place += 1

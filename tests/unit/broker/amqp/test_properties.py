@@ -141,11 +141,16 @@ def test_what_it_need_not_look_at(properties):
 def test_an_expiration_in_plain_digits_is_read_from_the_bytes(ttl_ms, others):
     message = header(**{**others, "expiration": str(ttl_ms)})
     assert message.expires
-    assert expiration_ms(message.raw) == ttl_ms
+    assert (expiration_ms(message.raw), message.ttl_ms) == (ttl_ms, ttl_ms)
+    other = header(**{**others, "expiration": "5"})
+    assert other.run_kind == message.run_kind
 
 
 def test_a_message_without_an_expiration_does_not_expire():
-    assert not header(message_id="1000").expires
+    message = header(message_id="1000")
+    assert not message.expires
+    assert message.ttl_ms is None
+    assert message.run_kind != header(message_id="1000", expiration="1000").run_kind
 
 
 def test_replacing_a_property_makes_another_header():

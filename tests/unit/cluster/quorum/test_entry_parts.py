@@ -2,6 +2,7 @@
 
 import pytest
 
+from leveret.broker.amqp.content_header import header_with
 from leveret.broker.queues.contract.publication import publication_of
 from leveret.cluster.quorum.client.commands import PublishRuns
 from leveret.cluster.quorum.entry_parts import WHOLE_BYTES_MAX, needed_parts
@@ -72,3 +73,12 @@ def test_the_effects_of_the_machine_are_not_changed():
 def test_an_entry_that_is_missing_is_an_error():
     with pytest.raises(KeyError):
         needed_parts([deliver((3, 0, 1))], {})
+
+
+def test_messages_with_times_of_their_own_are_in_runs_of_equal_ones():
+    """A time to live is kept as one more than its milliseconds."""
+    headers = [header_with(expiration=text) for text in ("5", "5", "0", str(1 << 32))]
+    publish = PublishRuns(UnappliedHold(UntakenBytes(lambda is_behind: None)))
+    messages = [Message(ADDRESS, header, b"body") for header in headers]
+    publish.add(publication_of(messages), has_own_times=True)
+    assert publish._runs == [2, 4, 6, 4, 1, 4, 1, 4, 1, 4, (1 << 32) - 1, 4]

@@ -2,7 +2,7 @@
 
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
-from leveret.broker.queues.contract.publication import Publication, publication_of
+from leveret.broker.queues.contract.publication import Publication, first_of, publication_of
 from leveret.storage.messages.message import Message
 from tests.unit.broker.queues.fakes import ADDRESS, FakePublisher
 
@@ -38,6 +38,20 @@ def test_messages_that_expire_are_published_together_with_those_next_to_them_tha
 def test_messages_that_expire_at_once_are_a_part_like_others():
     parts = expiring("0", "0", "1").by_time_to_live()
     assert [(bodies_of(part), part.ttl_ms) for part in parts] == [([b"0", b"0"], 0), ([b"1"], 1)]
+
+
+def test_messages_with_one_time_to_live_are_a_publication_with_it():
+    same, different = expiring("5", "5"), expiring("5", "50")
+    assert same.has_one_time_to_live()
+    assert same.ttl_ms == 5
+    assert not different.has_one_time_to_live()
+    assert different.ttl_ms is None
+
+
+def test_when_messages_expire_that_are_published_now():
+    times = expiring("7", "50", "500").expiry_times(1000, 60)
+    assert times == [1007, 1050, 1060]
+    assert first_of([*times, 1003, 1004]) == 1003
 
 
 def test_a_publication_by_another_publisher_has_the_same_messages_and_numbers():

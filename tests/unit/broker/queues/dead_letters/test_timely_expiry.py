@@ -11,7 +11,7 @@ from leveret.broker.amqp.content_header import read_header
 from leveret.broker.queues.classic.priority import PriorityQueue
 from leveret.broker.queues.contract.priority_levels import priority_levels
 from leveret.broker.queues.dead_letters import timely_expiry
-from leveret.broker.queues.dead_letters.timely_expiry import RETRY_MS, TimelyExpiry
+from leveret.broker.queues.dead_letters.timely_expiry import BLOCK, RETRY_MS, TimelyExpiry
 from leveret.broker.queues.delivery.expiry_schedule import TICK_MS, ExpirySchedule
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.storage.contract.backing_queue import BeingRead, Unreadable
@@ -51,9 +51,11 @@ class Expiring:
 
     def start(self):
         self.schedule = ExpirySchedule(self.times_max)
+        self.blocks = ExpirySchedule(self.times_max)
         self.timely = TimelyExpiry(
-            self, self.clock, self.turns, self._expire, lambda: self.may_expire, self.schedule
-        )
+            self, self.clock, self.turns, self._expire, lambda: self.may_expire, self.schedule,
+            self.blocks,
+        )  # fmt: skip
 
     def _expire(self, entries):
         self.backing.ack(entries)
@@ -62,7 +64,7 @@ class Expiring:
     def publish_each(self, first, ttls_ms):
         messages = [Message(ADDRESS, HEADER, b"%d" % (first + one)) for one in range(len(ttls_ms))]
         times = [self.clock.now_ms() + ttl_ms for ttl_ms in ttls_ms]
-        self.timely.published_each(run_of(messages), times)
+        self.timely.published_each(run_of(messages), min(times), times)
         self.backing.publish_each(run_of(messages), times)
 
     def publish(self, number, ttl_ms):
@@ -183,14 +185,56 @@ def test_positions_of_consumed_messages_are_forgotten(queue, monkeypatch):
     monkeypatch.setattr(timely_expiry, "SPARE", 10)
     queue.start()
     queue.publish(0, 0)
-    for first in range(1, 100, 10):
-        queue.publish_each(first, [60_000] * 10)
-        queue.backing.fetch(10, False)
+    for first in range(1, 10_000, BLOCK):
+        queue.publish_each(first, [60_000] * BLOCK)
+        queue.backing.fetch(BLOCK, False)
         queue.turns.run()
-    assert queue.schedule.count <= 60
+    assert queue.blocks.count <= 60
     queue.backing.fetch(1, False)
-    queue.publish(100, 10)
-    assert queue.schedule.count == 1
+    queue.publish(10_000, 10)
+    assert (queue.blocks.count, queue.schedule.count) == (1, 0)
+
+
+def test_messages_of_a_block_are_added_to_the_schedule_when_the_first_of_them_expires(queue):
+    first = 10
+    queue.publish_each(0, [60_000] * first)
+    queue.publish_each(first, [*range(1000, 1000 + 3 * BLOCK), 61_000])
+    assert queue.schedule.count == 0
+    assert queue.blocks.count <= 6
+    queue.backing.fetch(2, False)
+    queue.advance(1000 + 3 * BLOCK + LATE_MS)
+    assert queue.numbers() == [*range(first, first + 3 * BLOCK)]
+    queue.publish_each(first + 3 * BLOCK + 1, [10, 70_000, 20])
+    queue.advance(LATE_MS)
+    assert queue.numbers()[-2:] == [first + 3 * BLOCK + 1, first + 3 * BLOCK + 3]
+    queue.advance(70_000)
+    assert queue.backing.ready_count == 0
+
+
+class OnDisk(TransientQueue):
+    """A queue whose messages are read from disk while `is_paged`."""
+
+    is_paged = False
+
+    def ready_between(self, start, end):
+        return None if self.is_paged else super().ready_between(start, end)
+
+
+def test_blocks_that_went_to_disk_are_read_once_and_later_messages_are_added_one_by_one():
+    queue = Expiring(OnDisk())
+    queue.publish_each(0, [100 * (one % 7 + 1) for one in range(3 * BLOCK)])
+    queue.publish(1000, 0)
+    queue.backing.is_paged = True
+    queue.advance(100 + LATE_MS)
+    assert queue.schedule.count
+    queue.publish_each(2000, [50, 100])
+    assert sorted(queue.numbers()) == [one for one in range(3 * BLOCK) if one % 7 == 0]
+    queue.advance(700 + LATE_MS)
+    assert queue.backing.ready_count == 1
+    queue.backing.fetch(1, False)
+    queue.backing.is_paged = False
+    queue.publish(3000, 10)
+    assert (queue.blocks.count, queue.schedule.count) == (1, 0)
 
 
 def test_nothing_expires_after_the_end(queue):

@@ -16,6 +16,12 @@ PERIOD_MS = 1 << PERIOD_MS_BITS
 NOW_MS = 1_000_000
 
 
+def add_each(schedule, times, position):
+    """Add messages at consecutive positions."""
+    for place, expires_at_ms in enumerate(times):
+        schedule.add(expires_at_ms, position + place)
+
+
 def due(schedule, now_ms):
     """All positions that are due."""
     while schedule.spread(now_ms):
@@ -46,9 +52,9 @@ def test_times_in_this_period_and_in_later_ones(level):
     schedule = ExpirySchedule()
     first = level << LEVEL_BITS
     times = [NOW_MS + random.randrange(5 * PERIOD_MS) for _ in range(1000)]
-    schedule.add_each(times[:500], first)
+    add_each(schedule, times[:500], first)
     assert due(schedule, NOW_MS) == []
-    schedule.add_each(times[500:], first + 500)
+    add_each(schedule, times[500:], first + 500)
     for now_ms in range(NOW_MS, NOW_MS + 5 * PERIOD_MS + 2000, 977):
         found = due(schedule, now_ms)
         over = now_ms // TICK_MS * TICK_MS
@@ -65,6 +71,14 @@ def test_messages_of_one_time_are_added_together():
     schedule.add(NOW_MS + TICK_MS, 7, 2)
     assert due(schedule, NOW_MS + 2 * TICK_MS) == [7, 8]
     assert due(schedule, NOW_MS + PERIOD_MS + TICK_MS) == [5000, 5001, 5002]
+
+
+def test_a_position_that_was_added_again_is_due_once():
+    schedule = ExpirySchedule()
+    for position in (7, 8, 7):
+        schedule.add(NOW_MS, position)
+    assert due(schedule, NOW_MS + TICK_MS) == [7, 8]
+    assert schedule.count == 0
 
 
 def test_a_period_is_opened_in_steps():
@@ -107,7 +121,7 @@ def test_the_latest_periods_are_forgotten(monkeypatch):
     monkeypatch.setattr(expiry_schedule, "PERIODS_MAX", 4)
     schedule = ExpirySchedule()
     start = NOW_MS // PERIOD_MS
-    schedule.add_each([(start + one) * PERIOD_MS for one in range(5)], 0)
+    add_each(schedule, [(start + one) * PERIOD_MS for one in range(5)], 0)
     assert schedule.horizon_ms == (start + 2) * PERIOD_MS
     assert schedule.count == 2
     schedule.add((start + 9) * PERIOD_MS, 10)
@@ -118,8 +132,8 @@ def test_positions_of_consumed_messages_are_forgotten():
     schedule = ExpirySchedule()
     level = 3 << LEVEL_BITS
     for first in (0, level):
-        schedule.add_each([NOW_MS + 10 * PERIOD_MS] * 500, first)
-    schedule.add_each([NOW_MS] * 100, 500)
+        add_each(schedule, [NOW_MS + 10 * PERIOD_MS] * 500, first)
+    add_each(schedule, [NOW_MS] * 100, 500)
     due(schedule, NOW_MS)
     assert sum(schedule.forget_before({0: 400, 3: level + 499})) == 1100
     assert schedule.count == 100 + 1 + 100
