@@ -9,16 +9,26 @@ from leveret.analytics.job.session import start_session
 from tests.analytics.known_trace import write_known_trace
 from tests.analytics.running import analyze_quickly
 
-FOR_SHORT_RUNS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+FOR_SHORT_RUNS = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+    " -XX:-UseCodeCacheFlushing"
+)
 FOR_FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": FOR_SHORT_RUNS,
     "spark.sql.shuffle.partitions": "4",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing"
+        ".FileSystemBasedCheckpointFileManager"
+    ),
 }
 """Compiling queries takes longer than running them on so little data, and so does writing 200 parts
 of it. Of the 48 MB that Java has for compiled code at this level, a run of all tables needs more,
-and goes on without a compiler when they are full.
+and goes on without a compiler when they are full. Nobody reads the files that mark a directory as
+complete: for each file that Spark makes it starts the program chmod twice, in 0.1 s of a processor,
+and one of its two ways to write checkpoints starts readlink besides.
 """
 
 
