@@ -116,7 +116,9 @@ class ClusteredNode:
         return json.loads(done.stdout)
 
     def ctl_until_done(self, *words):
-        """Run leveretctl until it succeeds: leaders are handed over within seconds, or not."""
+        """Run leveretctl until it succeeds: a leader may not be handed over in time, and a killed
+        node counts as running until the others have noticed.
+        """
         self.wait_until(lambda: not self._run_ctl(*words).returncode, f"{words} is done")
 
     def _run_ctl(self, *words):

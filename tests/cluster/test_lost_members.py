@@ -49,7 +49,7 @@ def test_a_node_that_is_removed_leaves_working_queues(cluster):
     declare(c, "only", b"1", **{"x-quorum-initial-group-size": 1})
     (other,) = set(shown(a, "two")[1]) - {c.name}
     c.stop(signal.SIGKILL)
-    a.ctl("forget_cluster_node", c.name)
+    a.ctl_until_done("forget_cluster_node", c.name)
     assert "is deleted: its only member was on node" in a.log + b.log
     assert "only" not in queues(a)
     assert shown(a, "three")[1] == [a.name, b.name]
@@ -170,7 +170,7 @@ def test_a_queue_that_has_lost_most_members_says_what_to_do(cluster):
     for node in (c, b):
         node.stop(signal.SIGKILL)
     for node in (b, c):
-        a.ctl("forget_cluster_node", node.name)
+        a.ctl_until_done("forget_cluster_node", node.name)
     a.wait_for_log("quorum queue 'most' in vhost '/' has no leader: most of its members are lost")
     a.ctl("force_shrink_member_to_current_member", "most")
     assert bodies(a, "most", 2) == [b"1", b"2"]
