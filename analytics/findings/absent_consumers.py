@@ -125,16 +125,16 @@ def _no_consumer(data: Evidence, queue: Queue, stretches: Sequence[Unattended]) 
     if len(stretches) > 1:
         words += f"; {len(stretches)} times in all"
     if gone := _last_one(data, worst):
-        words += f". The last one was {shown(gone.tag or 'basic.get')} on {shown(gone.connection)}"
-        words += f", until {data.clock(vhost, gone.last_us)}"
+        words += f". The last one, {shown(gone.tag or 'basic.get')} on {shown(gone.connection)},"
+        words += f" was active until {data.clock(vhost, gone.last_us)}"
     elif back := _only_one(data, worst):
         words += f". Its consumer {shown(back.tag or 'basic.get')} on {shown(back.connection)}"
-        words += " was there before and later"
+        words += " came back later"
     is_bad = not is_letters and (had_one or still)
     return Finding(
         NO_CONSUMER, Severity.BAD if is_bad else Severity.NOTE, vhost, (queue.name,), words,
         "No consumer reads these dead letters." if is_letters else
-        f"Messages of {data.senders(queue) or 'its publishers'} were not handled"
+        f"Messages from {data.senders(queue) or 'its publishers'} were not handled"
         f"{' in this time' if not still else ''}.",
         "Start the consumer again, and find out why it ended." if had_one else
         "Start a consumer, or delete the queue or its bindings.",

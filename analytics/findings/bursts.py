@@ -68,16 +68,16 @@ def burst(data: Evidence, steps: QueueSteps, found: Sequence[Episode]) -> Findin
     after = f", after {duration(silence_us)} without any" if is_replay else ""
     kind = REPLAY if is_replay else BURST
     whose = (
-        "later messages"
+        " that came later"
         if is_replay or not _has_others(data, steps, sender)
-        else "messages of others"
+        else " of other publishers"
     )
     return Finding(
         kind, Severity.WARNING, queue.vhost, (queue.name, sender.user),
         f"{who} published {sent:,} messages to {data.named(queue)} within {duration(lasted_us)} at"
         f" {data.clock(queue.vhost, span.time_of(worst.first))}{after}, and"
         f" {worst.episode.peak:,} waited{again}",
-        f"{plural(others, 'message')} waited behind them ({whose}), up to {duration(waited_us)}.",
+        f"{plural(others, 'message')}{whose} waited behind them, for up to {duration(waited_us)}.",
         "Give bursts a queue of their own, a lower priority, or a slower publisher.",
         f"table publishers, user {shown(sender.user)}; {of_table('queue_activity', queue)}",
         since_us, until_us, sent,
@@ -185,11 +185,11 @@ def redelivered(data: Evidence) -> Iterator[Finding]:
         yield Finding(
             REPLAY, Severity.WARNING, queue.vhost, (queue.name,),
             f"{data.named(queue, True)} delivered {total:,} messages again"
-            f" {data.period(queue.vhost, since_us, until_us)}, which a consumer had got and not"
+            f" {data.period(queue.vhost, since_us, until_us)} that a consumer had received and not"
             f" acknowledged",
-            f"Consumers do their work twice, and new messages wait behind them.{who}",
-            "Set a prefetch limit, so that few messages come again; consumers must tolerate a"
-            " message that they have handled before.",
+            f"Work on them may be done twice, and new messages wait behind them.{who}",
+            "Set a prefetch limit, so that few messages are delivered again, and let consumers"
+            " tolerate a message that was handled before.",
             of_table("redeliveries", queue, "; table consumer_activity, column held_max"),
             since_us, until_us, total,
         )  # fmt: skip

@@ -18,7 +18,7 @@ effects on those below. A size is a cause only if the work follows it. A figure 
 as it is explains nothing: a queue in which messages have always waited has too few consumers.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from statistics import median
 from typing import NamedTuple
 
@@ -94,11 +94,11 @@ def _change(
     if not is_worse or (figure == RATE and not before):
         return None
     return FigureChange(
-        figure, _first_step(values, (before + after) / 2, after > before), before, after
+        figure, first_step(values, (before + after) / 2, after > before), before, after
     )
 
 
-def _first_step(values: dict[int, float], middle: float, grows: bool) -> int:
+def first_step(values: Mapping[int, float], middle: float, grows: bool) -> int:
     """Return the step from which on most values are on the new side."""
     new, found = 0, max(values)
     for total, step in enumerate(sorted(values, reverse=True), 1):

@@ -66,20 +66,27 @@ def leaks(data: Evidence) -> Iterator[Finding]:
             f" minute, and {left:,} of them are open at the end",
             "Each takes memory and a file descriptor of the broker, which will refuse new ones.",
             "Close connections that are not used, or share them: one for a process, a channel for"
-            " a thread; max-connections of the user limits them.",
+            " a thread. The user's limit max-connections keeps them in bounds.",
             f"table connections, user {shown(user)}, column closed_us", lives[0][0], None, left,
         )  # fmt: skip
 
 
 def duplicates(data: Evidence) -> Iterator[Finding]:
-    """Yield a finding for each queue with message-ids that were published again."""
+    """Yield a finding for each queue with message-ids that were published again.
+
+    Programs that each number their messages from one on use the same ids, now one first and now
+    the other: these messages are different ones. A program that repeats those of others is always
+    the later one.
+    """
     for one in data.duplicates:
+        if one.once >= MOST * one.ids and one.own < MOST * one.ids:
+            continue
         period = data.period(one.queue.vhost, one.first_us, one.last_us)
         ids, most = plural(one.ids, "message-id"), shown(one.message_id)
         if one.user and one.own >= MOST * one.ids:
             words = (
                 f"User {shown(one.user)} published {plural(one.own, 'message-id')} to"
-                f" {data.named(one.queue)} again that had come before, {period}"
+                f" {data.named(one.queue)} again, {period}"
             )
             words += f"; {most} came {one.messages:,} times"
         else:

@@ -119,7 +119,7 @@ _CONSUMERS = f"""
         select {_CONSUMER}, sum(delivered) as delivered, sum(acknowledged) as acknowledged,
             sum(unacknowledged) as unacknowledged, min(first_us) as first_us,
             max(greatest(last_delivery_us, coalesce(last_ack_us, 0))) as last_us,
-            min(oldest_us) as oldest_us, max(user) as user
+            min(oldest_us) as oldest_us, max(user) as user, sum(no_ack) as no_ack
         from consumers group by {_CONSUMER}
     ), worked as (
         select vhost, queue, connection, channel, coalesce(consumer_tag, '') as tag,
@@ -143,7 +143,7 @@ _CONSUMERS = f"""
         unacknowledged, first_us, last_us, oldest_us, coalesce(steps, 0), coalesce(settled, 0),
         coalesce(busy_us, 0), work, coalesce(held_max, 0), hold_max_us, mark_us,
         coalesce(settled_since, 0), coalesce(rejected, 0), coalesce(sent_back, 0),
-        coalesce(out_of_order, 0), back_first_us, back_last_us, coalesce(user, '')
+        coalesce(out_of_order, 0), back_first_us, back_last_us, coalesce(user, ''), no_ack
     from (select *, coalesce(consumer_tag, '') as tag from totals) as known
         left join worked using (vhost, queue, connection, channel, tag)
         left join since using (vhost, queue, connection, channel, tag)
@@ -243,6 +243,16 @@ _DUPLICATES = """
         group by 1, 2, 3
     ), named as (
         select * from duplicates left join publishing using (vhost, queue, last_connection)
+    ), publishers_of_id as (
+        select vhost, queue, message_id, messages, count(distinct user) as users
+        from (
+            select vhost, queue, message_id, messages, explode(connections) as last_connection
+            from duplicates
+        ) as each join publishing using (vhost, queue, last_connection)
+        group by vhost, queue, message_id, messages
+    ), once as (
+        select vhost, queue, sum(if(users = messages, 1, 0)) as ids_once
+        from publishers_of_id group by 1, 2
     ), users as (
         select vhost, queue, user, own, row_number() over (partition by vhost, queue
             order by own desc, user) as user_place
@@ -256,8 +266,10 @@ _DUPLICATES = """
             max(messages) as messages, min(first_us) as first_us, max(last_us) as last_us
         from placed group by 1, 2
     )
-    select vhost, queue, ids, worst, messages, first_us, last_us, user, own
-    from sums join users using (vhost, queue) where user_place = 1 order by 3 desc, 1, 2
+    select vhost, queue, ids, worst, messages, first_us, last_us, user, own,
+        coalesce(ids_once, 0)
+    from sums join users using (vhost, queue) left join once using (vhost, queue)
+    where user_place = 1 order by 3 desc, 1, 2
 """
 _SHORT_LIVED = f"""
     select vhost, user, count(*), sum(published), {percentile("lived_us", 0.5)}, min(opened_us),

@@ -1,4 +1,4 @@
-"""Finds consumers that stall, and that hold too many messages. Pure.
+"""Finds consumers that stall, that hold too many messages, and that take some without acks. Pure.
 
 A stall is a pause far longer than is usual in the queue, whatever a message usually takes there.
 """
@@ -6,15 +6,22 @@ A stall is a pause far longer than is usual in the queue, whatever a message usu
 from collections.abc import Iterator, Sequence
 
 from leveret.analytics.findings.changes import large_ones
-from leveret.analytics.findings.evidence import ConsumerPause, Evidence, between
+from leveret.analytics.findings.evidence import (
+    ConsumerPause,
+    Evidence,
+    SeenConsumer,
+    between,
+)
 from leveret.analytics.findings.finding import (
     PREFETCH_HIGH,
     STALLED,
+    WITHOUT_ACKS,
     Finding,
     Queue,
     Severity,
     of_table,
 )
+from leveret.analytics.findings.paces import consumers_shown, tags_shown
 from leveret.analytics.findings.slow_kinds import slow_kind
 from leveret.analytics.formatting import (
     MINUTE_US,
@@ -29,6 +36,8 @@ PAUSE_MIN_US, PAUSE_TIMES = 15 * SECOND_US, 5
 HOLD_MIN_US, HOLD_TIMES = MINUTE_US, 10
 HELD_MIN, IN_HAND_MIN_US = 50, 2 * MINUTE_US
 """Messages that a consumer holds, and how long they take it, to be too many."""
+TAKEN_MIN, TAKEN_SHARE = 20, 0.05
+"""Messages taken without acknowledgements, and their part of those delivered meanwhile."""
 
 
 def stalled(data: Evidence) -> Iterator[Finding]:
@@ -87,8 +96,8 @@ def _stall(data: Evidence, queue: Queue, pauses: Sequence[ConsumerPause]) -> Fin
     since = data.period(vhost, told.since_us, told.until_us)
     if longest.is_one:
         words = (
-            f"{who} of {data.named(queue)} kept {plural(held, 'message')} {since} and settled"
-            " others meanwhile"
+            f"{who} of {data.named(queue)} kept {plural(held, 'message')} {since}, and settled"
+            " others in this time"
         )
     else:
         begun = "stopped acknowledging" if told.until_us is None else "acknowledged nothing"
@@ -99,7 +108,7 @@ def _stall(data: Evidence, queue: Queue, pauses: Sequence[ConsumerPause]) -> Fin
             f" {plural(held, 'message')}{_waits_now(data, queue, is_over)}"
         )
     if times > 1:
-        words += f"; {times} times in all, for up to {duration(lasted_us)}"
+        words += f"; this happened {times} times, for up to {duration(lasted_us)}"
     words += _large(data, queue, pauses)
     return Finding(
         STALLED, Severity.BAD if lasted_us >= MINUTE_US else Severity.WARNING, vhost, (queue.name,),
@@ -153,10 +162,10 @@ def _hurt(data: Evidence, queue: Queue, pause: ConsumerPause) -> str:
     came = sum(between(steps, steps.came, pause.since_us, pause.until_us))
     waited_us = steps.longest_wait_us(pause.since_us, pause.until_us)
     behind = max(between(steps, steps.ready_max, pause.since_us, pause.until_us), default=0)
-    words = f"{plural(came, 'message')} came meanwhile{_from(data, queue)}"
+    words = f"{plural(came, 'message')}{_from(data, queue)} arrived in this time"
     if behind:
-        words += f", and up to {behind:,} waited behind it"
-    return words + (f", up to {duration(waited_us)}." if waited_us > SECOND_US else ".")
+        words += f", and up to {behind:,} waited in the queue"
+    return words + (f", for up to {duration(waited_us)}." if waited_us > SECOND_US else ".")
 
 
 def _from(data: Evidence, queue: Queue) -> str:
@@ -185,16 +194,67 @@ def prefetch_high(data: Evidence) -> Iterator[Finding]:
         until_us = None if one.unacknowledged else one.last_us
         helped = (
             f"the {plural(others, 'other consumer')} of the queue could not take them"
-            if others else "no other consumer could have taken them"
+            if others else "no other consumer could take them"
         )  # fmt: skip
         yield Finding(
             PREFETCH_HIGH, Severity.WARNING, vhost, (one.queue.name,),
             f"Consumer {_tag(one.tag)} of {data.named(one.queue)} held up to {one.held_max:,}"
             f" messages at a time and takes {duration(pace_us)} for each,"
             f" {data.period(vhost, one.first_us, until_us)}",
-            f"Messages waited in it for up to {duration(one.hold_max_us or 0)}, and {helped};"
-            " they are lost to it until its channel ends.",
-            f"Set a prefetch limit: {wanted} would be 10 s of work.",
+            f"It held messages for up to {duration(one.hold_max_us or 0)}, and {helped}: they"
+            " return to the queue only when its channel closes.",
+            f"Lower its prefetch limit: {plural(wanted, 'message')} would be about 10 s of work.",
             of_table("consumer_activity", one.queue, ", columns held_max and hold_max_us"),
             one.first_us, until_us, in_hand_us,
         )  # fmt: skip
+
+
+# Messages without acknowledgements
+
+
+def without_acks(data: Evidence) -> Iterator[Finding]:
+    """Yield a finding for each queue of which a new consumer takes messages without acks.
+
+    The others acknowledge what they get. What one takes that is there from the beginning, as the
+    copy of a monitoring program, is usual.
+    """
+    by_queue: dict[Queue, list[SeenConsumer]] = {}
+    for one in data.consumers:
+        if one.tag is not None:
+            by_queue.setdefault(one.queue, []).append(one)
+    for queue, consumers in by_queue.items():
+        span = data.spans[queue.vhost]
+        takers = [
+            one for one in consumers
+            if one.no_ack and one.first_us >= span.begins_us + 3 * span.step_us
+        ]  # fmt: skip
+        others = [one for one in consumers if one.acknowledged and not one.no_ack]
+        was_usual = len(takers) < sum(1 for one in consumers if one.no_ack)
+        if takers and others and not was_usual and queue in data.queues:
+            yield from _taken(data, queue, takers, others)
+
+
+def _taken(
+    data: Evidence, queue: Queue, takers: Sequence[SeenConsumer], others: Sequence[SeenConsumer]
+) -> Iterator[Finding]:
+    vhost, steps, taken = queue.vhost, data.queues[queue], sum(one.no_ack for one in takers)
+    since_us, last_us = min(one.first_us for one in takers), max(one.last_us for one in takers)
+    until_us = None if steps.span.ends_us - last_us <= 3 * steps.span.step_us else last_us
+    delivered = sum(between(steps, steps.delivered, since_us, until_us))
+    if taken < max(TAKEN_MIN, TAKEN_SHARE * delivered):
+        return
+    first, last = takers[0], len(takers) - 1
+    more = f" and {plural(last, 'other connection')}" if last else ""
+    yield Finding(
+        WITHOUT_ACKS, Severity.WARNING, vhost, (queue.name, *{one.user: 1 for one in takers}),
+        f"{consumers_shown([one.tag for one in takers])} of user {shown(first.user)} on"
+        f" {shown(first.connection)}{more} took {taken:,} of the {delivered:,} messages that"
+        f" {data.named(queue)} delivered {data.period(vhost, since_us, until_us)}, without"
+        " acknowledgements",
+        f"{tags_shown(one.tag for one in others)} never got these messages, and none of them comes"
+        " back if their work fails.",
+        "If this program only looks at messages, give it a queue of its own, bound to the same"
+        " exchange. If it does the work of the queue, let it acknowledge.",
+        of_table("consumers", queue, ", column no_ack"),
+        since_us, until_us, taken,
+    )  # fmt: skip

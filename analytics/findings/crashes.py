@@ -33,10 +33,11 @@ def crashes(data: Evidence) -> Iterator[Finding]:
         yield Finding(
             CHURN, Severity.WARNING, queue.vhost, (queue.name, user),
             f"{consumers_shown([one.tag for one in lives])} of {data.named(queue)} on host"
-            f" {shown(at)} ended {len(lives)} times while holding messages, up to {most:,},"
-            f" {data.period(queue.vhost, first_us, until_us)}, about every {duration(every_us)}",
-            f"{plural(left, 'delivery', 'deliveries')} had to be made again.",
-            "Find out what ends it: its log, or that of the broker, has the reason.",
+            f" {shown(at)} ended {len(lives)} times while holding up to"
+            f" {plural(most, 'message')}, {data.period(queue.vhost, first_us, until_us)}, about"
+            f" every {duration(every_us)}",
+            f"{plural(left, 'delivery', 'deliveries')} had to be repeated.",
+            "Find out what ends it: its log, or the broker's, has the reason.",
             of_table("consumers", queue, "; table connections, column closed_us"),
             first_us, until_us, len(lives),
         )  # fmt: skip

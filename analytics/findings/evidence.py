@@ -118,7 +118,8 @@ class SeenConsumer(NamedTuple):
     oldest_us: when it got the oldest message that it still holds. mark_us: since when it has
     settled none, if it holds any. settled_since: messages that it settled after oldest_us.
     rejected: without requeue. sent_back: requeued by a reject. out_of_order: of these, while it
-    held others. back_first_us, back_last_us: the steps in which it sent messages back.
+    held others. back_first_us, back_last_us: the steps in which it sent messages back. no_ack:
+    messages delivered to it that need no acknowledgement.
     """
 
     queue: Queue
@@ -145,6 +146,7 @@ class SeenConsumer(NamedTuple):
     back_first_us: int | None = None
     back_last_us: int | None = None
     user: str = ""
+    no_ack: int = 0
 
 
 class Usual(NamedTuple):
@@ -260,7 +262,7 @@ class HotKey(NamedTuple):
 class Duplicates(NamedTuple):
     """Message-ids that came to a queue more than once, and the most frequent one.
 
-    user: who published most of them last, `own` of them.
+    user: who published most of them last, `own` of them. once: ids that each user published once.
     """
 
     queue: Queue
@@ -271,6 +273,7 @@ class Duplicates(NamedTuple):
     last_us: int
     user: str | None = None
     own: int = 0
+    once: int = 0
 
 
 class ShortLived(NamedTuple):

@@ -9,13 +9,13 @@ from leveret.analytics.formatting import shown
     STALLED, SLOW, NO_CONSUMER, BACKLOG, HOT_QUEUE, HOT_KEY, CIRCLE, POISON, BURST,
     PREFETCH_HIGH, PREFETCH_LOW, CHURN, EXPIRED, OVERFLOW, REJECTED, REMOVED, DEAD_LETTERS,
     LOST_LETTERS, UNROUTABLE, DUPLICATES, GAP, UNREAD, FALLS_BEHIND, OVERTAKEN,
-    STARVED, OUT_OF_ORDER, REPLAY, LATE_REPLIES, SILENT,
+    STARVED, OUT_OF_ORDER, REPLAY, LATE_REPLIES, SILENT, WITHOUT_ACKS,
 ) = (
     "stalled_consumer", "slow_consumer", "no_consumer", "backlog", "hot_queue", "hot_key",
     "circle", "poison", "burst", "prefetch_high", "prefetch_low", "churn", "expired", "overflow",
     "rejected", "removed", "dead_letters", "lost_dead_letters", "unroutable", "duplicates", "gap",
     "unread", "falls_behind", "overtaken",
-    "starved", "out_of_order", "replay", "late_replies", "silent_publisher",
+    "starved", "out_of_order", "replay", "late_replies", "silent_publisher", "without_acks",
 )  # fmt: skip
 """Kinds of findings."""
 

@@ -27,7 +27,7 @@ _ALWAYS = (
     clients.gaps, streams.overtaken, streams.falls_behind, consumers.stalled,
     absent_consumers.no_consumer, slow_consumers.slow, priorities.starved, retries.circles,
     retries.poison, bursts.redelivered, replies.late_replies, losses.losses, losses.dead_letters,
-    losses.unroutable, consumers.prefetch_high, silent_publishers.silent,
+    losses.unroutable, consumers.prefetch_high, consumers.without_acks, silent_publishers.silent,
 )  # fmt: skip
 _LAST = (
     clients.duplicates, clients.hot_keys, clients.churn, clients.leaks, crashes.crashes,

@@ -32,7 +32,7 @@ from leveret.analytics.findings.finding import (
     of_table,
 )
 from leveret.analytics.findings.paces import slower_than_in_past, tags_shown
-from leveret.analytics.findings.slow_kinds import slow_kind
+from leveret.analytics.findings.slow_kinds import slow_kind, slow_since
 from leveret.analytics.formatting import (
     MINUTE_US,
     SECOND_US,
@@ -105,6 +105,10 @@ def _overload(data: Evidence, steps: QueueSteps, episode: Episode) -> Finding:
     if more_came and (found := _hot(data, steps, episode)):
         return found
     queue, (since_us, until_us) = steps.queue, times(steps, episode)
+    if found_changes and found_changes[0].figure == WORK:
+        # Messages wait some time after they have begun to take longer.
+        found_changes[0] = _since_slow(data, steps, found_changes[0], episode.peak_step)
+        since_us = min(since_us, steps.span.time_of(found_changes[0].step))
     cause, advice, who = _cause(data, steps, episode, found_changes)
     return Finding(
         BACKLOG, Severity.BAD, queue.vhost, (queue.name, *who),
@@ -113,6 +117,13 @@ def _overload(data: Evidence, steps: QueueSteps, episode: Episode) -> Finding:
         of_table("queue_activity", queue, "; table consumer_activity"),
         since_us, until_us, episode.peak,
     )  # fmt: skip
+
+
+def _since_slow(data: Evidence, steps: QueueSteps, work: FigureChange, last: int) -> FigureChange:
+    """Return a change of the work with the step since which messages of a kind are slow."""
+    kinds, during = data.held_kinds.get(steps.queue, ()), range(work.step, last + 1)
+    since = slow_since(kinds, during, steps.span.step_us)
+    return work if since is None else work._replace(step=min(since, work.step))
 
 
 def _cause(
@@ -125,14 +136,15 @@ def _cause(
     more = "Add consumers or make them faster; a max-length or a TTL limits the queue."
     if first is None:
         return (
-            f"{name[0].upper() + name[1:]} gets {rate(came)} messages a second, and its consumers"
-            f" take {rate(taken)}", more, (),
+            f"{name[0].upper() + name[1:]} receives {rate(came)} messages a second, of which its"
+            f" consumers take {rate(taken)}", more, (),
         )  # fmt: skip
     at = data.clock(vhost, steps.span.time_of(first.step))
     if first.figure == SIZE:
         return (
             f"Messages in {name} have grown from {amount(first.before)} to {amount(first.after)}"
-            f" since {at}, so that consumers take {rate(taken)} a second of {rate(came)}",
+            f" since {at}, so that consumers take only {rate(taken)} of the {rate(came)} that"
+            " arrive each second",
             "Find out who publishes larger messages; keep large bodies elsewhere and send a"
             " reference.", (),
         )  # fmt: skip
@@ -144,9 +156,9 @@ def _cause(
             else ""
         )
         return (
-            f"{name[0].upper() + name[1:]} has {first.after:.0f} of its {first.before:.0f}"
-            f" consumers since {at}{who}; these take {rate(taken)} messages a second of"
-            f" {rate(came)}",
+            f"{name[0].upper() + name[1:]} has had {first.after:.0f} of its {first.before:.0f}"
+            f" consumers since {at}{who}; these take {rate(taken)} of the {rate(came)} messages"
+            " that arrive each second",
             "Start the missing consumers again, and find out why they ended.", (),
         )  # fmt: skip
     if first.figure == WORK:
@@ -205,7 +217,7 @@ def _rates(steps: QueueSteps, first: int, last: int) -> tuple[float, float]:
 def _late(steps: QueueSteps, since_us: int, until_us: int | None) -> str:
     waited_us = steps.longest_wait_us(since_us, until_us)
     count = sum(between(steps, steps.came, since_us, until_us))
-    return f"{plural(count, 'message')} came; they waited for up to {duration(waited_us)}."
+    return f"{plural(count, 'message')} arrived, and waited for up to {duration(waited_us)}."
 
 
 def _one_at_a_time(data: Evidence, steps: QueueSteps, episode: Episode) -> Finding | None:
@@ -223,11 +235,11 @@ def _one_at_a_time(data: Evidence, steps: QueueSteps, episode: Episode) -> Findi
     return Finding(
         PREFETCH_LOW, Severity.WARNING, queue.vhost, (queue.name,),
         f"Consumers of {data.named(queue)} hold one message at a time, for {duration(takes_us)},"
-        f" which includes the way to the client and back, and {waiting(steps, episode)},"
+        f" including the round trip to the client, and {waiting(steps, episode)},"
         f" {data.period(queue.vhost, since_us, until_us)}",
         _late(steps, since_us, until_us),
-        "If the work itself is shorter, raise the prefetch limit (basic.qos), so that the next"
-        " message is there when one is done; otherwise add consumers.",
+        "If the work itself takes less, raise the prefetch limit (basic.qos), so that the next"
+        " message is at hand when one is done; otherwise add consumers.",
         of_table("consumer_activity", queue, ", columns held_max and hold_p50_us"),
         since_us, until_us, episode.peak,
     )  # fmt: skip

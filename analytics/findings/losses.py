@@ -100,12 +100,12 @@ def _expired(data: Evidence, one: Loss) -> Finding:
     since_us, until_us = _period(data, one)
     vhost, steps = one.queue.vhost, data.queues.get(one.queue)
     waited = "" if steps is None else duration(steps.longest_wait_us(since_us, until_us))
-    longest = f" The longest wait of those delivered was {waited}." if waited else ""
+    longest = f" Others were delivered after up to {waited}." if waited else ""
     return Finding(
         EXPIRED, Severity.WARNING, vhost, (one.queue.name,),
-        f"{_count(data, one)} of {data.named(one.queue)}{_of(data, one)} expired without a"
-        f" dead-letter exchange, {data.period(vhost, since_us, until_us)}",
-        f"They were lost to{_users(data, one.queue)}, and no consumer saw them.{longest}",
+        f"{_count(data, one)} of {data.named(one.queue)}{_of(data, one)} expired and were lost"
+        f" {data.period(vhost, since_us, until_us)}: the queue has no dead-letter exchange",
+        f"No consumer got them. They came from{_users(data, one.queue)}.{longest}",
         "Consume faster, raise the TTL, or give the queue a dead-letter exchange to keep them.",
         of_table("fates", one.queue, ", fate expired"), since_us, until_us, one.messages,
     )  # fmt: skip
@@ -126,10 +126,10 @@ def _overflow(data: Evidence, one: Loss) -> Finding:
         OVERFLOW, Severity.WARNING, vhost, (one.queue.name,),
         f"{_count(data, one)} of {data.named(one.queue)}{_of(data, one)}"
         f" {_were(data, one)} dropped or refused,"
-        f" since it was full ({shown(one.reason or 'maxlen')}),"
+        f" because it was full ({shown(one.reason or 'maxlen')}),"
         f" {data.period(vhost, since_us, until_us)}",
-        f"They were lost to{_users(data, one.queue)}, unless the publisher uses confirms and the"
-        " queue refuses what comes.",
+        f"They came from{_users(data, one.queue)}, and are lost, unless the queue refused them and"
+        " a publisher with confirms knows.",
         "Consume faster, raise the maximum length, or give the queue a dead-letter exchange.",
         of_table("fates", one.queue, ", fate dropped"), since_us, until_us, one.messages,
     )  # fmt: skip
@@ -141,10 +141,10 @@ def _rejected(data: Evidence, one: Loss) -> Finding:
     return Finding(
         REJECTED, Severity.WARNING, vhost, (one.queue.name,),
         f"{_who(data, one.queue)} rejected {_count(data, one)} of {data.named(one.queue)}"
-        f"{_of(data, one)} without a dead-letter exchange,"
+        f"{_of(data, one)}, which has no dead-letter exchange,"
         f" {data.period(vhost, since_us, until_us)}{_in_common(data, one.queue, 'rejected')}",
-        f"They were lost to{_users(data, one.queue)}.",
-        "Give the queue a dead-letter exchange, and look at why consumers reject them.",
+        f"They came from{_users(data, one.queue)}, and are lost.",
+        "Give the queue a dead-letter exchange, and find out why consumers reject them.",
         of_table("fates", one.queue, ", fate rejected"), since_us, until_us, one.messages,
     )  # fmt: skip
 
@@ -156,7 +156,7 @@ def _removed(data: Evidence, one: Loss) -> Finding:
         REMOVED, Severity.WARNING, vhost, (one.queue.name,),
         f"{_count(data, one)} of {data.named(one.queue)} {_were(data, one)} removed when {how}, at"
         f" {data.clock(vhost, since_us)}",
-        f"They were lost to{_users(data, one.queue)}.",
+        f"They came from{_users(data, one.queue)}, and are lost.",
         "Move messages to another queue before a queue is deleted."
         if one.reason == "queue_deleted" else "Ask who did it: the log of the broker has it.",
         of_table("fates", one.queue, f", reason {one.reason}"), since_us, one.last_us, one.messages,
@@ -213,9 +213,9 @@ def _lost_letters(data: Evidence, one: DeadLetterFlow) -> Finding:
         LOST_LETTERS, Severity.BAD, vhost, (one.queue.name,),
         f"{_count(data, one)} of {data.named(one.queue)}{_of(data, one)}"
         f" {_were(data, one)} dead-lettered to"
-        f" {exchange_shown(one.exchange)}, since {_why(one)}, and lost: no queue took them,"
+        f" {exchange_shown(one.exchange)}, because {_why(one)}, and lost: no queue took them,"
         f" {data.period(vhost, since_us, until_us)}{_in_common(data, one.queue, one.reason)}",
-        f"They were lost to{_users(data, one.queue)}.",
+        f"They came from{_users(data, one.queue)}, and are lost.",
         "Bind a queue to the dead-letter exchange, or correct x-dead-letter-routing-key.",
         of_table("dead_letters", one.queue, ", queues is empty"), since_us, until_us, one.messages,
     )  # fmt: skip
@@ -245,16 +245,16 @@ def _set_aside(data: Evidence, one: DeadLetterFlow) -> Finding:
     is_rare = one.messages < 0.005 * came
     is_dropped = one.reason == "maxlen"
     count = f"{_count(data, one)} of {data.named(one.queue)}{_of(data, one)}"
-    words = f"{count} {_were(data, one)} dead-lettered to {targets}, since {_why(one)}"
+    words = f"{count} {_were(data, one)} dead-lettered to {targets}, because {_why(one)}"
     if one.reason == "rejected":
-        words = f"{_who(data, one.queue)} rejected {count}, which are in {targets} now"
+        words = f"{_who(data, one.queue)} rejected {count}, which are now in {targets}"
     common = _in_common(data, one.queue, one.reason)
     return Finding(
         OVERFLOW if is_dropped else EXPIRED if one.reason == "expired" else DEAD_LETTERS,
         Severity.NOTE if is_rare else Severity.WARNING, vhost, (one.queue.name,),
         f"{words}, {data.period(vhost, since_us, until_us)}{common}",
-        f"Messages of{_users(data, one.queue)} were not handled; they are kept in {targets}.",
-        "Look at some of them: leveret journey shows how they came there.",
+        f"They came from{_users(data, one.queue)}, and were not handled; {targets} keeps them.",
+        "Look at some of them: leveret journey shows how they got there.",
         of_table("dead_letters", one.queue, f", reason {one.reason}"), since_us, until_us,
         one.messages,
     )  # fmt: skip
@@ -281,7 +281,7 @@ def _unroutable(data: Evidence, one: Unroutable) -> Finding:
         told = "none was returned, so no publisher was told"
     else:
         told = (
-            f"{one.returned:,} were returned to their publisher, and no publisher heard of the"
+            f"{one.returned:,} were returned to their publisher, and no publisher was told of the"
             f" other {silent:,}"
         )
     name = exchange_shown(one.exchange)

@@ -79,9 +79,9 @@ def _starved(
         f"Messages of priority {low} in {data.named(queue)} are not delivered"
         f" {data.period(queue.vhost, since_us, until_us)}: {plural(left, 'message')}"
         f" {'wait' if is_open else 'waited'}, for up to {duration(lasted_us)}",
-        f"Those of priority {listed([str(one) for one in sorted(others)])} take all that consumers"
-        f" can do, {rate(taken)} a second.",
-        "Give the low ones a queue and consumers of their own, or add consumers; look at why so"
+        f"Those of priority {listed([str(one) for one in sorted(others)])} take up all that"
+        f" consumers can do, {rate(taken)} a second.",
+        "Give the low ones a queue and consumers of their own, or add consumers; find out why so"
         " many messages have a high priority.",
         of_table("priorities", queue), since_us, until_us, left,
     )  # fmt: skip

@@ -33,14 +33,14 @@ def _late(data: Evidence, vhost: str, servers: Sequence[LateReplies]) -> Finding
     of_queues = (
         f" to requests of {listed([shown(one) for one in names[:NAMED_MAX]])}" if names else ""
     )
-    how_late = f", up to {duration(by_us)} after it" if by_us else ""
+    how_late = f", by up to {duration(by_us)}" if by_us else ""
     in_vhost = f" in {shown(vhost)}" if len(data.spans) > 1 else ""
     return Finding(
         LATE_REPLIES, Severity.WARNING, vhost,
         (*names, *dict.fromkeys(one.user for one in servers)),
         f"{plural(late, 'reply', 'replies')} of {all_of_them:,}{of_queues}{in_vhost} came after the"
         f" requester had gone{how_late}, {data.period(vhost, since_us, until_us)}",
-        f"Requesters waited for nothing, and servers worked for nothing.{_slowest(data, first)}",
+        f"Requesters gave up, and servers worked for nothing.{_slowest(data, first)}",
         "Make the server faster or add servers; a TTL on the request queue that is as long as the"
         " requesters wait keeps servers from requests whose requester has gone.",
         "table replies, column late", since_us, until_us, late,

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
+from leveret.analytics.findings.changes import first_step
 from leveret.analytics.findings.evidence import (
     ACTIVITY_US,
     Circling,
@@ -10,6 +11,7 @@ from leveret.analytics.findings.evidence import (
     Poison,
     QueueSteps,
     SeenConsumer,
+    between,
 )
 from leveret.analytics.findings.finding import (
     CIRCLE,
@@ -25,6 +27,9 @@ from leveret.analytics.formatting import duration, listed, plural, shown
 
 MOST, GOOD_MIN, NAMED_MAX = 0.9, 10, 3
 OUT_OF_ORDER_MIN = 5
+READY_MIN = 10
+STORM_TIMES, STORM_STEPS_MIN = 5, 12
+"""How much more often messages go round than before, and steps in which this is seen."""
 SENT_BACK_MIN, SENT_BACK_SHARE = 60, 0.3
 """Rejects with requeue, and their part of all deliveries in their time, that make a circle."""
 
@@ -69,7 +74,7 @@ def poison(data: Evidence) -> Iterator[Finding]:
         yield Finding(
             POISON, Severity.BAD if is_open or lost else Severity.WARNING, queue.vhost,
             (queue.name,), f"{words}{in_common(data.traits.get((queue, REQUEUED), ()))}",
-            f"Each delivery costs {_consumers(data, queue)} work for nothing.",
+            f"Each delivery is wasted work of {_consumers(data, queue)}.",
             "Reject such a message without requeue after some attempts, to a queue with a"
             " dead-letter exchange, and look at its body.",
             f"leveret journey TRACE_DIR {worst.message}; {of_table('poison', queue)}",
@@ -111,7 +116,7 @@ def _order(data: Evidence, queue: Queue) -> str:
     moved = sum(one.out_of_order for one in data.consumers if one.queue == queue)
     if moved < OUT_OF_ORDER_MIN:
         return ""
-    return f" {plural(moved, 'message')} came after later ones: their order is lost."
+    return f" {plural(moved, 'message')} came after later ones, out of order."
 
 
 def out_of_order(data: Evidence, told: Collection[Queue]) -> Iterator[Finding]:
@@ -135,10 +140,10 @@ def out_of_order(data: Evidence, told: Collection[Queue]) -> Iterator[Finding]:
         yield Finding(
             OUT_OF_ORDER, Severity.WARNING, queue.vhost, (queue.name,),
             f"{who} of {data.named(queue)} requeued {plural(moved, 'message')} while holding later"
-            f" ones, so that they came after messages that were published after them,"
-            f" {data.period(queue.vhost, since_us, until_us)}",
-            f"The order of messages of {data.senders(queue) or 'a publisher'} is lost: an older"
-            " state may replace a newer one.",
+            f" ones {data.period(queue.vhost, since_us, until_us)}, so that messages were delivered"
+            f" out of order",
+            f"Messages from {data.senders(queue) or 'a publisher'} came after messages published"
+            " later: an older state may replace a newer one.",
             "Where order matters, hold one message at a time (a prefetch limit of 1) in a single"
             " active consumer, or reject without requeue into a queue for retries.",
             of_table("consumer_activity", queue, ", columns sent_back and out_of_order"),
@@ -191,18 +196,45 @@ def _dead_letters_circle(data: Evidence, circle: Sequence[Circling]) -> Finding:
     since_us, last_us = min(one.first_us for one in circle), max(one.last_us for one in circle)
     round_us = (worst.last_us - worst.first_us) // max(1, worst.visits_max - 1)
     through = listed([shown(name) for name in names])
+    storm, span = _storm(data, worst), data.spans[vhost]
+    begun_us = since_us if storm is None else span.time_of(storm)
+    often = "" if storm is None else f"; since {data.clock(vhost, begun_us)} much more often"
     return Finding(
         CIRCLE, Severity.BAD, vhost, tuple(names),
         f"{plural(worst.messages, 'message')} of {data.named(worst.queue)} go round in circles"
         f" through {through}, one of them {worst.visits_max:,} times,"
         f" about every {duration(round_us)}, {data.period(vhost, since_us, None)}"
-        f" until {data.clock(vhost, last_us)}",
+        f" until {data.clock(vhost, last_us)}{often}",
         f"{worst.visits:,} attempts, none of which succeeded, kept"
         f" {_consumers(data, worst.queue)} busy.",
         "Count attempts with the x-death header, and park a message after some of them.",
         f"leveret journey TRACE_DIR {worst.message}; table dead_letter_paths, hops",
-        since_us, None, worst.visits,
+        begun_us, None, worst.visits,
     )  # fmt: skip
+
+
+def _behind(steps: QueueSteps, since_us: int, until_us: int | None) -> str:
+    """Say how many messages wait behind those that are delivered again, if any do."""
+    most = max(between(steps, steps.ready_max, since_us, until_us), default=0)
+    return f", and up to {most:,} wait behind them" if most >= READY_MIN else ""
+
+
+def _storm(data: Evidence, worst: Circling) -> int | None:
+    """Return the step since which messages go round much more often than before, if they do."""
+    steps = data.queues.get(worst.queue)
+    if steps is None:
+        return None
+    span = steps.span
+    first = max(1, (worst.first_us - span.begins_us) // span.step_us)
+    last = (worst.last_us - span.begins_us) // span.step_us
+    came = {step: float(steps.came.get(step, 0)) for step in range(first, last)}
+    ordered = sorted(came.values())
+    if len(ordered) < STORM_STEPS_MIN:
+        return None
+    few, many = ordered[len(ordered) // 5], ordered[-len(ordered) // 5]
+    if many < STORM_TIMES * max(1.0, few):
+        return None
+    return first_step(came, (few + many) / 2, grows=True)
 
 
 def _of_requeues(data: Evidence, steps: QueueSteps) -> Finding | None:
@@ -219,15 +251,17 @@ def _of_requeues(data: Evidence, steps: QueueSteps) -> Finding | None:
     until_us = None if span.steps - last <= 2 else span.time_of(last + 1)
     often = [one for one in data.poison if one.queue == queue]
     worst = max(often, key=lambda one: one.deliveries_max, default=None)
-    named = f"; message {worst.message} {worst.deliveries_max:,} times" if worst else ""
+    named = (
+        f"; message {worst.message} was delivered {worst.deliveries_max:,} times" if worst else ""
+    )
     named += in_common(data.traits.get((queue, REQUEUED), ()))
     who, others = _who_requeues(data, queue)
     return Finding(
         CIRCLE, Severity.WARNING, queue.vhost, (queue.name,),
         f"{who} of {data.named(queue)} requeued {total:,} of {delivered:,} deliveries"
         f" {data.period(queue.vhost, since_us, until_us)}{others}{named}",
-        f"The same messages are delivered again and again, at once; others wait behind them."
-        f"{_order(data, queue)}",
+        f"The same messages are delivered again and again, at once"
+        f"{_behind(steps, since_us, until_us)}.{_order(data, queue)}",
         "Wait before the next attempt: reject without requeue to a queue with a TTL whose"
         " dead letters come back.",
         f"{of_table('redeliveries', queue)}; table poison", since_us, until_us, total,

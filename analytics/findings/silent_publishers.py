@@ -153,10 +153,11 @@ def _finding(
     lasted_us = (until_us or span.ends_us) - since_us
     return Finding(
         SILENT, Severity.WARNING, vhost, (user, *(one.name for one in queues)),
-        f"User {shown(user)} publishes {sends}{to} {data.period(vhost, since_us, until_us)},"
-        f" for {duration(lasted_us)}, and {rate(found.before / seconds)} a second before, steadily",
-        f"About {plural(missed, 'message')} did not come; other publishers went on.",
-        "Look at this program: it is still connected. A connection that is blocked, a lost confirm"
-        " or a source that has failed stops a publisher.",
+        f"User {shown(user)} {'has ' if is_open else ''}published {sends}{to}"
+        f" {data.period(vhost, since_us, until_us)}, for {duration(lasted_us)}, after a steady"
+        f" {rate(found.before / seconds)} messages a second",
+        f"About {plural(missed, 'message')} did not arrive; other publishers went on.",
+        "Look at this program: it is still connected. A blocked connection, a lost confirm or a"
+        " failed source stops a publisher.",
         f"table publishers, user {shown(user)}", since_us, until_us, missed,
     )  # fmt: skip

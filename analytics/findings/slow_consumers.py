@@ -70,14 +70,14 @@ def _some_became(data: Evidence, queue: Queue, became: Mapping[Queue, Slower]) -
         SLOW, Severity.WARNING, vhost, (queue.name,),
         f"{consumers_shown([one.tag for one in found.consumers])} of {data.named(queue)}"
         f"{f' on host {shown(on)}' if on else ''} {_take(found.consumers)}"
-        f" {duration(found.after_us)} for a message {data.period(vhost, since_us, until_us)}, and"
-        f" usually {duration(found.before_us)}; {tags_shown(one.tag for one in found.others)}"
-        f" {_take(found.others)} {duration(found.quick_us)} at the same time",
-        f"{_taken(data, steps, found)}; the longest wait was"
-        f" {duration(steps.longest_wait_us(since_us, until_us))}."
+        f" {duration(found.after_us)} for a message {data.period(vhost, since_us, until_us)},"
+        f" instead of the usual {duration(found.before_us)};"
+        f" {tags_shown(one.tag for one in found.others)} {_take(found.others)}"
+        f" {duration(found.quick_us)} at the same time",
+        f"{_taken(data, steps, found)}{_longest_wait(steps, since_us, until_us)}."
         f"{_on_same_host(data, queue, on, became)}",
-        f"Look at {f'host {shown(on)}' if on else connections}: what else runs there, and what"
-        " these consumers call that the others do not.",
+        f"Look at {f'host {shown(on)}' if on else connections}: find out what else runs there, and"
+        " what these consumers call that the others do not.",
         of_table("consumer_activity", queue, ", busy_us / settled by connection"),
         since_us, until_us, found.after_us / max(1, found.before_us),
     )  # fmt: skip
@@ -115,7 +115,7 @@ def _on_same_host(data: Evidence, queue: Queue, on: str, became: Mapping[Queue, 
     )  # fmt: skip
     if not names:
         return ""
-    return f" Consumers of {listed(names[:NAMED_MAX])} on this host are slower then, too."
+    return f" Consumers of {listed(names[:NAMED_MAX])} on this host are slow at the same time."
 
 
 def _slower_than_others(
@@ -144,7 +144,7 @@ def _slower_than_others(
         f" {duration(slow_us)} for a message, and the other {len(others)} take"
         f" {duration(quick_us)}, {data.period(vhost, since_us, None)}",
         f"{'It' if is_one else 'They'} got {share:.0%} of the messages{_of_senders(data, queue)},"
-        " each of which was that much later.",
+        " each of which was done that much later.",
         f"Compare the machine, version and settings of {shown(slowest.connection)} with the others;"
         " a prefetch limit of 1 gives it less.",
         of_table("consumers", queue, "; table consumer_activity, busy_us / settled"),
@@ -165,6 +165,8 @@ def _slower_than_before(data: Evidence, steps: QueueSteps) -> Finding | None:
     before_us, after_us = usual(work), median(work[run.first : run.last + 1])
     vhost, span = steps.queue.vhost, steps.span
     first, last = worked[run.first], worked[run.last]
+    if _are_sent_back(steps, first, last):
+        return None
     since_us = span.time_of(first)
     until_us = None if run.last == len(worked) - 1 else span.time_of(last + 1)
     came = sum(between(steps, steps.came, since_us, until_us))
@@ -172,13 +174,27 @@ def _slower_than_before(data: Evidence, steps: QueueSteps) -> Finding | None:
     return Finding(
         SLOW, Severity.WARNING, vhost, (steps.queue.name,),
         f"{_all_of(data, steps.queue, first, last)} take {duration(int(after_us))} for a message"
-        f" {data.period(vhost, since_us, until_us)}, and usually {duration(int(before_us))}{cause}",
-        f"{plural(came, 'message')}{_of_senders(data, steps.queue)} came in this time; the longest"
-        f" wait was {duration(steps.longest_wait_us(since_us, until_us))}.",
+        f" {data.period(vhost, since_us, until_us)}, instead of the usual"
+        f" {duration(int(before_us))}{cause}",
+        f"{plural(came, 'message')}{_of_senders(data, steps.queue)} arrived in this time"
+        f"{_longest_wait(steps, since_us, until_us)}.",
         advice,
         of_table("consumer_activity", steps.queue, ", busy_us / settled and hold_p50_us"),
         since_us, until_us, after_us / max(1, before_us),
     )  # fmt: skip
+
+
+def _are_sent_back(steps: QueueSteps, first: int, last: int) -> bool:
+    """Tell whether consumers requeue most messages: that is the cause then, and not their work."""
+    back = sum(count for step, count in steps.sent_back.items() if first <= step <= last)
+    settled = sum(count for step, count in steps.settled.items() if first <= step <= last)
+    return 2 * back >= settled
+
+
+def _longest_wait(steps: QueueSteps, since_us: int, until_us: int | None) -> str:
+    """Return the longest wait of those delivered in a time, as the end of a sentence."""
+    waited_us = steps.longest_wait_us(since_us, until_us)
+    return f"; the longest wait was {duration(waited_us)}" if waited_us else ""
 
 
 def _are_slow(work: Sequence[float], holds: Sequence[float]) -> list[bool]:
@@ -234,4 +250,4 @@ def _why_slower(data: Evidence, steps: QueueSteps, first: int, last: int) -> tup
 
 def _of_senders(data: Evidence, queue: Queue) -> str:
     users = data.senders(queue)
-    return f" of {users}" if users else ""
+    return f" from {users}" if users else ""

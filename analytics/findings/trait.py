@@ -51,4 +51,5 @@ def in_common(traits: Iterable[Trait]) -> str:
     least, usual = min(one.share for one in found), max(one.usual for one in found)
     words = listed([one.words() for one in found])
     all_of_them = "all" if least > 0.995 else f"{least:.0%}"
-    return f"; {all_of_them} of them have {words}, and so have {usual:.0%} of its other messages"
+    others = f"only {usual:.0%}" if usual else "none"
+    return f"; {all_of_them} of them have {words}, and {others} of the queue's other messages do"

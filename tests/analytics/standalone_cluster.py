@@ -73,5 +73,6 @@ def _alive(page):
     try:
         with urllib.request.urlopen(f"http://{HOST}:{page}/json/") as answer:
             return json.load(answer)["aliveworkers"]
-    except (urllib.error.URLError, ConnectionError):
+    except (urllib.error.URLError, ConnectionError, json.JSONDecodeError):
+        # While it starts, it answers with another page.
         return 0

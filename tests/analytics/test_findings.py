@@ -3,6 +3,7 @@
 from leveret.analytics.findings.episodes import episodes
 from leveret.analytics.findings.evidence import (
     Attendance,
+    Circling,
     ConsumerPause,
     DeadLetterFlow,
     Duplicates,
@@ -58,7 +59,8 @@ def test_a_stall_names_the_holder_the_duration_and_the_waiters():
         " min, while holding 20 messages"
     )
     assert stall.hurts == (
-        "40 messages came meanwhile from shop, and up to 7 waited behind it, up to 3 min 20 s."
+        "40 messages from shop arrived in this time, and up to 7 waited in the queue, for up to"
+        " 3 min 20 s."
     )
     assert "Closing 10.0.0.1:4000 -> x requeues what it holds" in stall.advice
     assert (stall.severity, stall.since_us, stall.until_us) == (Severity.BAD, at(30), at(34))
@@ -70,7 +72,7 @@ def test_stalls_at_several_times_are_one_finding():
         ConsumerPause(ORDERS, "c", "t", at(minute), at(minute + 1), 5) for minute in (10, 20)
     ]
     [stall] = findings(data)
-    assert stall.sentence.endswith("; 2 times in all, for up to 1 min")
+    assert stall.sentence.endswith("; this happened 2 times, for up to 1 min")
     assert (stall.since_us, stall.until_us) == (at(10), at(21))
 
 
@@ -101,7 +103,7 @@ def test_a_queue_without_a_consumer_names_the_last_one():
     [nobody] = findings(data)
     assert nobody.sentence == (
         "Queue orders had no consumer since 12:50:00 UTC, for 10 min, and 500 messages are waiting"
-        " at the end. The last one was gone on 10.0.0.1:4 -> x, until 12:50:00 UTC"
+        " at the end. The last one, gone on 10.0.0.1:4 -> x, was active until 12:50:00 UTC"
     )
 
 
@@ -117,7 +119,8 @@ def test_returned_messages_are_told_from_lost_ones():
     [lost] = findings(data)
     assert lost.sentence == (
         "Exchange orders: 137 messages with routing key uk had no queue, from 12:10:00 to"
-        " 12:14:00 UTC; 60 were returned to their publisher, and no publisher heard of the other 77"
+        " 12:14:00 UTC; 60 were returned to their publisher, and no publisher was told of the"
+        " other 77"
     )
     data.unroutable = [data.unroutable[0]._replace(returned=137, exchange="")]
     [returned] = findings(data)
@@ -134,7 +137,7 @@ def test_retries_that_come_back_are_not_reported_as_dead_letters():
     assert findings(data) == []
     data.deaths = [there]
     assert sentences(data)[0].startswith(
-        "Consumers rejected 9 messages of queue orders, which are in orders.wait now"
+        "Consumers rejected 9 messages of queue orders, which are now in orders.wait"
     )
 
 
@@ -167,11 +170,48 @@ def test_the_user_that_publishes_message_ids_again():
     known = Duplicates(ORDERS, 300, "order-7", 3, at(10), at(20), "gateway", 290)
     data.duplicates = [known]
     assert sentences(data) == [
-        "User gateway published 290 message-ids to queue orders again that had come before, from"
-        " 12:10:00 to 12:20:00 UTC; order-7 came 3 times"
+        "User gateway published 290 message-ids to queue orders again, from 12:10:00 to 12:20:00"
+        " UTC; order-7 came 3 times"
     ]
     data.duplicates = [known._replace(own=100)]
     assert sentences(data)[0].startswith("Queue orders got 300 message-ids more than once")
+
+
+def test_programs_that_number_their_messages_do_not_repeat_each_other():
+    data = an_hour()
+    data.duplicates = [Duplicates(ORDERS, 300, "7", 3, at(0), at(60), "billing", 120, once=300)]
+    assert findings(data) == []
+    # One that is always the later one repeats them.
+    data.duplicates = [data.duplicates[0]._replace(own=300)]
+    assert "User billing published 300 message-ids to queue orders again" in sentences(data)[0]
+
+
+def test_a_new_consumer_that_takes_messages_without_acks():
+    data = with_steps(an_hour(), delivered=dict.fromkeys(range(360), 10))
+    usual = SeenConsumer(ORDERS, "10.0.0.1:4 -> x", 1, "ship", 3_000, 3_000, 0, at(0), at(60), None,
+                         9, 3_000, 9, 1, 1, 9, None, 0)  # fmt: skip
+    taker = usual._replace(connection="10.0.0.2:5 -> x", tag="look", acknowledged=0, settled=0,
+                           delivered=300, no_ack=300, first_us=at(20), last_us=at(30), user="dev",
+                           )  # fmt: skip
+    data.consumers = [usual, taker]
+    [one] = findings(data)
+    assert one.sentence == (
+        "Consumer look of user dev on 10.0.0.2:5 -> x took 300 of the 620 messages that queue"
+        " orders delivered from 12:20:00 to 12:30:00 UTC, without acknowledgements"
+    )
+    assert one.hurts.startswith("ship never got these messages")
+    # One that is there from the beginning, and queues without acknowledgements, are usual.
+    for consumers in ([usual, taker._replace(first_us=at(0))], [taker]):
+        data.consumers = consumers
+        assert findings(data) == []
+
+
+def test_messages_that_go_round_much_more_often_than_before():
+    data = with_steps(an_hour(), came={step: 900 if step >= 240 else 10 for step in range(360)})
+    data.circling = [Circling(ORDERS, 5, 9_000, 500, 17, at(1), at(59))]
+    [one] = findings(data)
+    assert one.sentence.endswith("until 12:59:00 UTC; since 12:40:00 UTC much more often")
+    assert one.since_us == at(40)
 
 
 def test_a_consumer_that_ends_again_and_again_with_messages():
@@ -183,10 +223,10 @@ def test_a_consumer_that_ends_again_and_again_with_messages():
     ]  # fmt: skip
     [one] = findings(data)
     assert one.sentence == (
-        "Consumer worker of queue orders on host 10.0.0.4 ended 6 times while holding messages, up"
-        " to 10, from 12:13:00 to 12:38:00 UTC, about every 5 min"
+        "Consumer worker of queue orders on host 10.0.0.4 ended 6 times while holding up to 10"
+        " messages, from 12:13:00 to 12:38:00 UTC, about every 5 min"
     )
-    assert one.hurts == "60 deliveries had to be made again."
+    assert one.hurts == "60 deliveries had to be repeated."
     # An update stops each of several consumers once.
     data.consumers = [one._replace(first_us=at(10), last_us=at(20)) for one in data.consumers]
     assert findings(data) == []

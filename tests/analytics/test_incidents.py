@@ -25,6 +25,7 @@ RECALL_MIN, PRECISION_MIN = 0.97, 0.97
 RECORDED = {
     "first": Figures(causes=42, found=42, named=42, timed=41, said=56, true=56, disturbed=0),
     "second": Figures(causes=12, found=12, named=12, timed=12, said=18, true=18, disturbed=0),
+    "third": Figures(causes=10, found=10, named=10, timed=10, said=14, true=14, disturbed=0),
 }
 TUNED = [one for one in ALL if not one.is_held_out]
 NEEDED = (

@@ -42,5 +42,9 @@ def test_of_each_kind_as_many_count_as_a_report_lists():
 
 
 def test_how_many_incidents_and_healthy_days_there_are():
-    assert {name: len(some) for name, some in INCIDENTS.items()} == {"first": 40, "second": 10}
-    assert {name: len(some) for name, some in HEALTHY_DAYS.items()} == {"first": 13, "second": 5}
+    assert {name: len(some) for name, some in INCIDENTS.items()} == {
+        "first": 40, "second": 10, "third": 10,
+    }  # fmt: skip
+    assert {name: len(some) for name, some in HEALTHY_DAYS.items()} == {
+        "first": 13, "second": 5, "third": 5,
+    }  # fmt: skip

@@ -82,8 +82,8 @@ def test_what_is_collected(collected):
 
 def test_the_report_says_what_happened(collected):
     text = page(*collected)
-    assert "Queue orders gets 0.17 messages a second" in text
-    assert "dead-lettered to exchange dlx, since consumers rejected them, and lost" in text
+    assert "Queue orders receives 0.17 messages a second" in text
+    assert "dead-lettered to exchange dlx, because consumers rejected them, and lost" in text
 
 
 def test_a_directory_without_tables_is_told(tmp_path, capsys):

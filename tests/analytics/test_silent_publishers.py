@@ -37,10 +37,10 @@ def trace(sent, others=None, user="gateway", span_steps=STEPS):
 def test_a_publisher_that_sends_nothing_any_more():
     [one] = silent(trace(until(60)))
     assert one.sentence == (
-        "User gateway publishes nothing to queue meters since 12:10:00 UTC, for 10 min, and 2"
-        " a second before, steadily"
+        "User gateway has published nothing to queue meters since 12:10:00 UTC, for 10 min, after"
+        " a steady 2 messages a second"
     )
-    assert one.hurts == "About 1,200 messages did not come; other publishers went on."
+    assert one.hurts == "About 1,200 messages did not arrive; other publishers went on."
     assert one.about == ("gateway", "meters")
 
 
@@ -51,7 +51,7 @@ def test_one_that_sends_again():
 
 def test_one_that_sends_much_less():
     [one] = silent(trace({step: 20 if step < 60 else 4 for step in range(STEPS)}))
-    assert "publishes 0.4 messages a second" in one.sentence
+    assert "has published 0.4 messages a second" in one.sentence
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from leveret.analytics.findings.evidence import (
 )
 from leveret.analytics.findings.finding import Queue
 from leveret.analytics.findings.slow_consumers import slow
-from leveret.analytics.findings.slow_kinds import slow_kind
+from leveret.analytics.findings.slow_kinds import slow_kind, slow_since
 from leveret.analytics.findings.stretches import Stretch, stretch
 from leveret.analytics.formatting import SECOND_US
 
@@ -59,12 +59,13 @@ def slow_in_the_middle(step):
     return 2_000 if 60 <= step < 80 else 100
 
 
-def found(*consumers):
+def found(*consumers, sent_back=()):
     span = TraceSpan(NOON_US, NOON_US + STEPS * 10 * SECOND_US, 10 * SECOND_US, 1)
     data = Evidence(spans={"/": span})
     for one in consumers:
         data.consumer_steps.setdefault(one.queue, []).append(one)
         steps = data.queues.setdefault(one.queue, QueueSteps(one.queue, span))
+        steps.sent_back = dict(sent_back)
         for step, count in one.settled.items():
             steps.settled[step] = steps.settled.get(step, 0) + count
             steps.busy_us[step] = steps.busy_us.get(step, 0) + one.busy_us[step]
@@ -85,7 +86,7 @@ def test_consumers_of_one_host_that_are_slower_than_the_others():
     )  # fmt: skip
     assert one.sentence == (
         "Consumers b2 and b3 of queue orders on host 10.0.0.2 take 2 s for a message from 12:10:00"
-        " to 12:13:20 UTC, and usually 100 ms; a0 and a1 take 100 ms at the same time"
+        " to 12:13:20 UTC, instead of the usual 100 ms; a0 and a1 take 100 ms at the same time"
     )
     assert one.hurts.startswith("They handled 400 of 800 messages in this time")
 
@@ -97,7 +98,7 @@ def test_the_other_queues_of_the_host_are_named():
         consumer("a1", "10.0.0.1", quick, mails),
         consumer("b3", "10.0.0.2", slow_in_the_middle, mails),
     )  # fmt: skip
-    assert one.hurts.endswith("Consumers of mails on this host are slower then, too.")
+    assert one.hurts.endswith("Consumers of mails on this host are slow at the same time.")
 
 
 def test_a_host_that_others_are_on_is_not_the_cause():
@@ -108,6 +109,11 @@ def test_a_host_that_others_are_on_is_not_the_cause():
 def test_all_consumers_that_become_slower_are_a_finding_about_the_queue():
     [one] = found(*(consumer(f"a{n}", f"10.0.0.{n}", slow_in_the_middle) for n in range(2)))
     assert one.sentence.startswith("All consumers of queue orders (a0 and a1) take 2 s")
+
+
+def test_a_consumer_that_requeues_what_it_gets_is_not_slow():
+    again = dict.fromkeys(range(60, 80), 10)
+    assert found(consumer("a0", "h", slow_in_the_middle), sent_back=again.items()) == []
 
 
 def test_two_consumers_that_are_always_slower_than_two_others():
@@ -142,6 +148,8 @@ def test_a_routing_key_whose_messages_take_long_while_others_do_not():
     assert slow_kind(kinds, range(60, 120), 10 * SECOND_US) == (
         "; messages with routing key pdf take at least 14 s, and others 50 ms"
     )
+    assert slow_since(kinds, range(90, 120), 10 * SECOND_US) == 60
+    assert slow_since(kinds[::-1], range(54), 10 * SECOND_US) is None
     assert slow_kind(kinds, range(54), 10 * SECOND_US) == ""
     assert slow_kind(kinds[1:], range(60, 120), 10 * SECOND_US) == ""
 

@@ -15,6 +15,7 @@ from tests.analytics.incidents.independent import (  # noqa: F401 - the scripts 
     messages,
     publishers,
     second_set,
+    third_set,
 )
 from tests.analytics.incidents.independent.form import SCENES, Cause, Scene
 from tests.analytics.incidents.simulated_log import MIDNIGHT_US, SECOND_US
@@ -22,10 +23,13 @@ from tests.analytics.incidents.suite import Said
 
 LISTED_MAX = 5
 """Findings of a kind that a report lists."""
-_SECOND = tuple(one for one in SCENES.values() if one.script.__module__ == second_set.__name__)
+_LATER = {second_set.__name__: "second", third_set.__name__: "third"}
 SETS = {
-    "first": tuple(one for one in SCENES.values() if one not in _SECOND), "second": _SECOND,
-}  # fmt: skip
+    name: tuple(
+        one for one in SCENES.values() if _LATER.get(one.script.__module__, "first") == name
+    )
+    for name in ("first", *_LATER.values())
+}
 """All incidents, and healthy days, by the name of their set."""
 INCIDENTS, HEALTHY_DAYS = (
     {name: [one for one in scenes if bool(one.causes) == has_causes]
