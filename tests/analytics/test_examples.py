@@ -14,7 +14,7 @@ ANSWERS = (
     "steady 390 0 0 0 0",
     "Gaps in the logs: 1",
     "b in /: 99 of 100 waited up to 1.000 s at 08:00",
-    "steady in /: 99 of 100 waited up to 0.000 s at 08:02",
+    "steady in /: 99 of 100 waited up to 0.000 s at 08:01",
     "|/ |b |of stuck |stuck |1 |2026-01-05 08:00:03|",
     "|b |2 |twin |1 |stuck |",
 )

@@ -34,11 +34,14 @@ import duckdb
 # Instants are shown in UTC as times without a zone: other zones need DuckDB's extension `icu`.
 worst = duckdb.execute(
     """
-    select vhost, queue, max(wait_p99_us) / 1e6 as seconds,
-        make_timestamp(epoch_us(max_by(minute, wait_p99_us))) as minute
-    from read_parquet($files, hive_partitioning = true)
-    where wait_p99_us is not null
-    group by vhost, queue order by seconds desc
+    select * from (
+        select distinct on (vhost, queue) vhost, queue, wait_p99_us / 1e6 as seconds,
+            make_timestamp(epoch_us(minute)) as minute
+        from read_parquet($files, hive_partitioning = true)
+        where wait_p99_us is not null
+        order by vhost, queue, wait_p99_us desc, minute
+    )
+    order by seconds desc, vhost, queue
     """,
     {"files": f"{TABLES}/latency/*/*.parquet"},
 )
