@@ -35,6 +35,23 @@ class IntervalBlock:
         self.ends = ends
         self.count = count
 
+    def insert(self, start: int, end: int) -> int:
+        """Add an interval, merged with those that it touches. Returns how many numbers are new."""
+        starts, ends = self.starts, self.ends
+        low, high = bisect_left(ends, start), bisect_right(starts, end)
+        if low == high:
+            starts.insert(low, start)
+            ends.insert(low, end)
+            added = end - start
+        else:
+            known = sum(ends[low:high]) - sum(starts[low:high])
+            starts[low] = min(start, starts[low])
+            ends[low] = max(end, ends[high - 1])
+            del starts[low + 1 : high], ends[low + 1 : high]
+            added = ends[low] - starts[low] - known
+        self.count += added
+        return added
+
     def remove(self, start: int, end: int) -> int:
         """Take out numbers. Returns how many of them there were."""
         starts, ends = self.starts, self.ends
@@ -149,11 +166,7 @@ class Intervals:
         block = self._blocks[-1]
         last_end = block.ends[-1] if block.ends else -1
         if start < last_end:
-            if not self._insert(start, end):
-                # Merge with the intervals that end at its start or begin at its end (I2).
-                start, end = self.start_of(start), self.next_gap(end)
-                self.remove_range(start, end)
-                self._insert(start, end)
+            self._insert(start, end)
             return
         block.count += end - start
         self.count += end - start
@@ -165,30 +178,19 @@ class Intervals:
         if len(block.starts) > BLOCK_INTERVALS_MAX:
             self._split(len(self._blocks) - 1)
 
-    def _insert(self, start: int, end: int) -> bool:
-        """Add an interval, unless it touches another one."""
-        if not self._blocks:
-            self.add_range(start, end)
-            return True
+    def _insert(self, start: int, end: int) -> None:
+        """Add numbers below the end, and merge them with the intervals that they touch (I2)."""
         firsts = self._firsts
         place = max(0, bisect_right(firsts, start) - 1)
+        if place + 1 < len(firsts) and firsts[place + 1] <= end:
+            end = self.next_gap(end)
+            self.remove_range(firsts[place + 1], end)
         block = self._blocks[place]
-        starts = block.starts
-        at = bisect_right(starts, start)
-        if at < len(starts):
-            after = starts[at]
-        else:
-            after = firsts[place + 1] if place + 1 < len(firsts) else NO_POSITION
-        if after <= end or (at and block.ends[at - 1] >= start):
-            return False
-        starts.insert(at, start)
-        block.ends.insert(at, end)
-        block.count += end - start
-        self.count += end - start
-        firsts[place] = starts[0]
-        if len(starts) > BLOCK_INTERVALS_MAX:
+        added = block.insert(start, end)
+        self.count += added
+        firsts[place] = block.starts[0]
+        if len(block.starts) > BLOCK_INTERVALS_MAX:
             self._split(place)
-        return True
 
     def _split(self, place: int) -> None:
         block = self._blocks[place]

@@ -9,6 +9,7 @@ queue is longer than its limit, and rejected messages are unacked.
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Protocol
 
 from leveret.broker.amqp.content_header import ContentHeader
@@ -26,6 +27,7 @@ from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.messages.message import Entry, Message
 from leveret.storage.messages.message_run import MessageRun
 
+_expires_at_ms = attrgetter("expires_at_ms")
 DEATH_WORK = 4
 """The work of taking a message out of a queue, in the units of broker/runtime/turns.py."""
 
@@ -265,9 +267,12 @@ class DeadLettering:
         return self.expiry.is_wanted
 
     def _expire(self, entries: list[Entry]) -> None:
-        """Dead-letter messages that have expired and were taken out of the queue."""
+        """Dead-letter messages, in the order of their times, that have expired and were taken out
+        of the queue. entries: in the order of their positions, in which they are settled fastest.
+        """
         self._queue.counts.expired_on_time += len(entries)
-        messages = [entry.message for entry in entries]
+        in_order = sorted(entries, key=_expires_at_ms)
+        messages = [entry.message for entry in in_order]
         if self._owner.tracer is not None:
             for message in messages:
                 self._owner.tracer.expired(self._queue, message)

@@ -29,7 +29,6 @@ TE3  A block is due when the first of its ready messages is, or before that, unl
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from operator import attrgetter
 from typing import Final, Protocol
 
 from mypy_extensions import i64
@@ -41,7 +40,6 @@ from leveret.storage.contract.backing_queue import BackingQueue, BeingRead, Curs
 from leveret.storage.messages.message import Entry
 from leveret.storage.messages.message_run import MessageRun
 
-_expires_at_ms = attrgetter("expires_at_ms")
 BLOCK_BITS: Final = 6
 BLOCK: Final = 1 << BLOCK_BITS
 """The positions of a block."""
@@ -50,7 +48,7 @@ READ_BYTES: Final = 64 * 1024
 READ_WORK: Final = 2
 """The work of looking at a message that is read, in units of broker/runtime/turns.py."""
 TAKEN_MAX: Final = 1000
-"""This many messages are taken and dead-lettered together, in the order of their times."""
+"""This many messages are taken and dead-lettered together."""
 READ_TOGETHER_MAX: Final = 100_000
 """The most positions that are read in one pass over the segments."""
 DISK_INTERVAL_MS: Final = 1000
@@ -72,7 +70,8 @@ class ExpiringQueue(Protocol):
 class TimelyExpiry(Actor):
     """The expiry of one queue's messages at their times.
 
-    expire: dead-letters entries that were taken out of the queue, and settles them.
+    expire: dead-letters entries that were taken out of the queue, in the order of their positions,
+    and settles them.
     may_expire: whether messages may expire now (`ClassicQueue.suspend_expiry`).
     """
 
@@ -288,7 +287,6 @@ class TimelyExpiry(Actor):
             turns.work_left -= READ_WORK * len(positions)
             if taken:
                 self._taken_ms = now_ms
-                taken.sort(key=_expires_at_ms)
                 self._expire(taken)
 
     def _find_due(self, now_ms: int) -> bool:
