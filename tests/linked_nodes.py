@@ -17,6 +17,7 @@ from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import FlowControl
 from leveret.broker.runtime.loop_watch import LoopWatch
 from leveret.broker.runtime.pending import Answer
+from leveret.broker.runtime.shared_features import SharedFeatures
 from leveret.broker.runtime.turns import Turns
 from leveret.broker.runtime.virtual_clock import VirtualClock
 from leveret.cluster.remote_queues.placed_factory import serve_placed
@@ -104,7 +105,7 @@ class LinkedNode:
         self.flow = FlowControl(Alarms())
         self.services = SimpleNamespace(
             turns=self.turns, clock=self.clock, flow=self.flow, vhosts=self.registry.vhosts,
-            policies=PolicyTable(),
+            policies=PolicyTable(), shared_features=SharedFeatures(),
         )  # fmt: skip
         self.links = LinkServices()
         self.queues = RemoteQueues(name, self.services, self.links, ClusterSettings())

@@ -36,7 +36,7 @@ from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
 from leveret.broker.events.taps import DUPLICATE, Taps
 from leveret.broker.exchanges.router import Route
 from leveret.broker.queues.contract.publication import Publication
-from leveret.broker.queues.contract.queue_client import QueueClient, TimedQueue
+from leveret.broker.queues.contract.queue_client import QueueClient, publish_each
 from leveret.broker.queues.dead_letters.header import decoding_work, without_deaths
 from leveret.broker.queues.deduplication.identifiers import check_identifier
 from leveret.broker.runtime.names import EXCHANGE, resource
@@ -50,7 +50,7 @@ from leveret.broker.sessions.targets import RUN_WORK, PublishTarget
 from leveret.broker.sessions.transaction import Transaction
 from leveret.broker.vhost import routing
 from leveret.broker.vhost.binding import Exchange
-from leveret.broker.vhost.fan_out import CARE_WORK
+from leveret.broker.vhost.fan_out import CARE_WORK, QUEUES_AT_ONCE
 from leveret.broker.vhost.virtual_host import VirtualHost
 from leveret.storage.messages.message import Message
 
@@ -131,16 +131,13 @@ def _deliver_run(
 def _deliver_expiring(
     vhost: VirtualHost, queues: list[QueueClient], publication: Publication
 ) -> Answer[None] | None:
-    """Hand expiring messages to queues: consecutive ones with the same time to live together, or
-    all to a single queue that takes them so.
-    """
+    """Hand expiring messages to queues: together, or those with the same time to live."""
     if publication.has_one_time_to_live():
         return routing.deliver(vhost, queues, publication)
-    if len(queues) == 1:
-        queue = queues[0]
-        if isinstance(queue, TimedQueue):
-            queue.publish_each(publication)
-            return None
+    if len(queues) <= QUEUES_AT_ONCE:
+        for queue in queues:
+            vhost.turns.work_left -= RUN_WORK * (publish_each(queue, publication) - 1)
+        return None
     rest: Answer[None] | None = None
     for part in publication.by_time_to_live():
         vhost.turns.work_left -= RUN_WORK

@@ -5,6 +5,7 @@ The bytes begin with the number of the turn, i64, which counts up by one; each d
 its kind, u8, and
 
     PUBLISHED        sender, first, count, position, expires     contents that a node sent to all
+    PUBLISHED_EACH   sender, first, count, position, expires...  the same, with a time for each
     PUBLISHED_HERE   count, position, expires, size, run         contents in the decision itself
     REFUSED          sender, first, count                        contents that are never published
     FETCHED          ranges      the first entries that were ready: they await settlement
@@ -22,7 +23,7 @@ All of them are i64, and a range is its first position and the one after its las
 number and the ranges, sorted, none of which touches another. `senders` is the number of senders,
 and for each the number below which its contents are decided. term: it grows from each leader to the
 next. Positions are those of `BackingQueue.position_of`. expires: in milliseconds of the wall clock,
-0 for never. run: as message_runs.py has it.
+0 for never. run: as message_runs.py has it. Only nodes with OWN_TIMES_FEATURE take PUBLISHED_EACH.
 
 Successive decisions of the same kind are merged: publishes with consecutive numbers and positions,
 and ranges. So a thousand acknowledgements in order are one range.
@@ -49,9 +50,11 @@ PURGED: Final = 10
 SENDER_ENDED: Final = 11
 JOINED: Final = 12
 LEADS: Final = 13
+PUBLISHED_EACH: Final = 14
 
 NUMBER_MAX: Final = 1 << 62
 """All numbers are below this: positions, numbers of messages, times."""
+NUMBER_BYTES: Final = 8
 RANGE_BYTES: Final = 16
 
 Range = tuple[int, int]
@@ -66,12 +69,12 @@ class Decision:
     """One decision as it was read. The attributes in use depend on the kind: see above.
 
     member, decided: for JOINED; decided is by sender. term: the leader's, for JOINED and LEADS.
-    run: for PUBLISHED_HERE.
+    run: for PUBLISHED_HERE. times_wall_ms: when each message expires, for PUBLISHED_EACH.
     """
 
     __slots__ = (
         "count", "decided", "expires_wall_ms", "first", "kind", "member", "position", "ranges",
-        "run", "sender", "term",
+        "run", "sender", "term", "times_wall_ms",
     )  # fmt: skip
 
     def __init__(self, kind: int) -> None:
@@ -81,6 +84,7 @@ class Decision:
         self.decided: dict[int, int] = {}
         self.ranges = NO_RANGES
         self.run = b""
+        self.times_wall_ms: list[int] = []
 
 
 class DecisionWriter:
@@ -90,8 +94,8 @@ class DecisionWriter:
     """
 
     __slots__ = (
-        "_count", "_expires", "_first", "_kind", "_position", "_ranges", "_sender", "_writer",
-        "turn",
+        "_count", "_expires", "_first", "_kind", "_position", "_ranges", "_sender", "_times",
+        "_writer", "turn",
     )  # fmt: skip
 
     def __init__(self, turn: int) -> None:
@@ -103,6 +107,7 @@ class DecisionWriter:
         self._count: i64 = 0
         self._position: i64 = 0
         self._expires: i64 = 0
+        self._times: list[int] = []
         self._ranges: list[Range] = []
 
     @property
@@ -114,18 +119,34 @@ class DecisionWriter:
         self, sender: int, first: int, count: int, position: int, expires_wall_ms: int
     ) -> None:
         """Contents of a sender, from number `first`, were published from a position on."""
-        if (
-            self._kind == PUBLISHED
-            and sender == self._sender
-            and first == self._first + self._count
-            and position == self._position + self._count
-            and expires_wall_ms == self._expires
-        ):
+        if self._follows(PUBLISHED, sender, first, position) and expires_wall_ms == self._expires:
             self._count += count
             return
         self._begin(PUBLISHED)
         self._sender, self._first, self._count = sender, first, count
         self._position, self._expires = position, expires_wall_ms
+
+    def published_each(
+        self, sender: int, first: int, position: int, times_wall_ms: list[int]
+    ) -> None:
+        """The same, for contents of which each expires at its own time."""
+        count = len(times_wall_ms)
+        if self._follows(PUBLISHED_EACH, sender, first, position):
+            self._count += count
+            self._times += times_wall_ms
+            return
+        self._begin(PUBLISHED_EACH)
+        self._sender, self._first, self._count = sender, first, count
+        self._position, self._times = position, times_wall_ms
+
+    def _follows(self, kind: i64, sender: i64, first: i64, position: i64) -> bool:
+        """Whether the next contents are those after the open decision, which is of this kind."""
+        return (
+            self._kind == kind
+            and sender == self._sender
+            and first == self._first + self._count
+            and position == self._position + self._count
+        )
 
     def published_here(
         self, count: int, position: int, expires_wall_ms: int, run: list[bytes]
@@ -213,16 +234,22 @@ class DecisionWriter:
             return
         writer = self._writer
         writer.append(before)
-        if before not in (PUBLISHED, REFUSED):
+        if before not in (PUBLISHED, PUBLISHED_EACH, REFUSED):
             ranges, self._ranges = self._ranges, []
             self._write_ranges(joined_ranges(ranges))
             return
         write_i64_le(writer, self._sender)
         write_i64_le(writer, self._first)
         write_i64_le(writer, self._count)
+        if before == REFUSED:
+            return
+        write_i64_le(writer, self._position)
         if before == PUBLISHED:
-            write_i64_le(writer, self._position)
             write_i64_le(writer, self._expires)
+            return
+        times, self._times = self._times, []
+        for time in times:
+            write_i64_le(writer, time)
 
     def _write_ranges(self, ranges: list[Range]) -> None:
         writer = self._writer
@@ -276,13 +303,16 @@ class DecisionReader:
 
     def _read(self, kind: int) -> Decision:
         decision = Decision(kind)
-        if kind in (PUBLISHED, REFUSED):
+        if kind in (PUBLISHED, PUBLISHED_EACH, REFUSED):
             decision.sender = self._number()
             decision.first = self._number()
             decision.count = self._count()
-            if kind == PUBLISHED:
+            if kind != REFUSED:
                 decision.position = self._number()
+            if kind == PUBLISHED:
                 decision.expires_wall_ms = self._number()
+            elif kind == PUBLISHED_EACH:
+                decision.times_wall_ms = self._times(decision.count)
         elif FETCHED <= kind <= RETURNED:
             decision.ranges = self._ranges()
         elif kind == PUBLISHED_HERE:
@@ -319,6 +349,11 @@ class DecisionReader:
         if not count:
             raise DecisionError("a decision about no message")
         return count
+
+    def _times(self, count: int) -> list[int]:
+        if count > (len(self._data) - self._position) // NUMBER_BYTES:
+            raise DecisionError(f"{count} times of expiry are not there")
+        return [self._number() for _ in range(count)]
 
     def _bytes(self) -> bytes:
         size = self._number()

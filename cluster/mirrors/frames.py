@@ -7,7 +7,8 @@ From a node with publishers to all members:
 
     CONTENTS    identity u64, number u64, settled u64, ttl_ms i64, count u32, is_owed u8, run
                 number: that of the first message. settled: the node knows the outcome of all
-                messages below this number. is_owed: a publisher waits for the leader's confirm
+                messages below this number. ttl_ms: OWN_TTL only to nodes with OWN_TIMES_FEATURE.
+                is_owed: a publisher waits for the leader's confirm
     BEGINS      identity u64, number u64, version u64: contents over this link begin with this
                 number; those sent before never come. version: that of the ring's record by which
                 the sender knows of the member

@@ -20,7 +20,7 @@ LQ1  `_unacked` has exactly the entries that await settlement, by `position_of`,
 LQ2  The decisions of a run are in the order of its numbers, and name each of them once.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from mypy_extensions import i64, mypyc_attr
@@ -54,14 +54,15 @@ class LeaderBackingQueue(BackingQueue):
 
     inner: the wrapped backing queue. wall_offset_ms: the wall clock minus the broker's clock. term:
     it grows from leader to leader. turn: the number of the first turn. held: the entries of `inner`
-    that await settlement, if the queue was in use before it was mirrored. has_mirrors: decisions
-    are noted, and confirms wait for mirrors, or until the leadership is stable. decided: for each
-    sender, the number below which its contents are decided.
+    that await settlement, if the queue was in use before it was mirrored. takes_times: whether all
+    nodes have OWN_TIMES_FEATURE. has_mirrors: decisions are noted, and confirms wait for mirrors,
+    or until the leadership is stable. decided: for each sender, the number below which its contents
+    are decided.
     """
 
     __slots__ = (
-        "_has_levels", "_is_logged", "_kept", "_next", "_run", "_unacked", "_wall_offset_ms",
-        "_writer", "decided", "has_mirrors", "inner", "term",
+        "_has_levels", "_is_logged", "_kept", "_next", "_run", "_takes_times", "_unacked",
+        "_wall_offset_ms", "_writer", "decided", "has_mirrors", "inner", "term",
     )  # fmt: skip
 
     def __init__(
@@ -72,10 +73,12 @@ class LeaderBackingQueue(BackingQueue):
         term: int = 0,
         turn: int = 1,
         held: Iterable[Entry] = (),
+        takes_times: Callable[[], bool] = lambda: True,
     ) -> None:
         self.inner = inner
         self._kept = kept
         self._wall_offset_ms = wall_offset_ms
+        self._takes_times = takes_times
         self._writer = DecisionWriter(turn)
         self._has_levels = not isinstance(inner, (TransientQueue, TieredQueue, ChainedQueue))
         self._unacked: dict[int, Entry] = {inner.position_of(entry): entry for entry in held}
@@ -214,22 +217,44 @@ class LeaderBackingQueue(BackingQueue):
         inner, messages = self.inner, run.messages
         if not self.has_mirrors:
             return inner.publish(run, expires_at_ms)
-        first = inner.next_position_of(messages[0])
-        position = inner.position_of(Entry(messages[0], first)) if self._has_levels else first
+        position = self._position_of_next(messages[0])
         self._is_logged = inner.publish(run, expires_at_ms)
         expires = expires_at_ms and expires_at_ms + self._wall_offset_ms
         count = len(messages)
-        sender, number = run.sender, run.number
-        if sender:
-            assert sender == self._run.sender, "LQ2"
-            assert number >= self._next, "LQ2"
-            self._refuse_to(number)
-            self._deciding().published(sender, number, count, position, expires)
-            self._next = number + count
+        if run.sender:
+            self._decide_to(run)
+            self._deciding().published(run.sender, run.number, count, position, expires)
         else:
             pieces = RunWriter(b"").publish(messages)
             self._deciding().published_here(count, position, expires, pieces)
         return True
+
+    def publish_each(self, run: MessageRun, expire_at_ms: list[int]) -> bool:
+        """Append messages that expire at different times."""
+        inner = self.inner
+        if not self.has_mirrors:
+            return inner.publish_each(run, expire_at_ms)
+        if not (run.sender and self._takes_times()):
+            return super().publish_each(run, expire_at_ms)
+        position = self._position_of_next(run.messages[0])
+        self._is_logged = inner.publish_each(run, expire_at_ms)
+        self._decide_to(run)
+        offset_ms: i64 = self._wall_offset_ms
+        times = [time + offset_ms for time in expire_at_ms]
+        self._deciding().published_each(run.sender, run.number, position, times)
+        return True
+
+    def _position_of_next(self, message: Message) -> int:
+        inner = self.inner
+        first = inner.next_position_of(message)
+        return inner.position_of(Entry(message, first)) if self._has_levels else first
+
+    def _decide_to(self, part: MessageRun) -> None:
+        """A part of the run is published next: what is between was refused."""
+        assert part.sender == self._run.sender, "LQ2"
+        assert part.number >= self._next, "LQ2"
+        self._refuse_to(part.number)
+        self._next = part.end
 
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
         """Confirm a run when all members have kept it."""

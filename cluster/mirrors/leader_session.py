@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Final
 
 from leveret.broker.queues.classic.classic_queue import ClassicQueue
-from leveret.broker.queues.contract.publication import Publication, Publisher
+from leveret.broker.queues.contract.publication import OWN_TTL, Publication, Publisher
 from leveret.broker.queues.contract.queue_client import Consumer
 from leveret.cluster.gm.group import Member
 from leveret.cluster.mirrors.batches import Batch
@@ -118,7 +118,10 @@ class LeaderSession:
         if number > expected:
             self._lose(publication.sender, expected, number)
         backing.begin_run(publication)
-        self.queue.publish(publication)
+        if publication.ttl_ms == OWN_TTL:
+            self.queue.publish_each(publication)
+        else:
+            self.queue.publish(publication)
         backing.end_run()
 
     def _publish_late(self, publication: Publication) -> None:

@@ -112,7 +112,9 @@ def returned(parts: LeaderParts, copy: BackingQueue, record: MirrorRecord) -> Le
     """The copy on this node leads, alone."""
     kept = KeptTurns(copy, parts.flush_later)
     offset_ms = parts.host.wall_offset_ms
-    backing = LeaderBackingQueue(copy, kept, offset_ms, term=record.group.version)
+    backing = LeaderBackingQueue(
+        copy, kept, offset_ms, term=record.group.version, takes_times=parts.host.takes_times
+    )
     return parts.in_doubt(backing, kept)
 
 
@@ -122,8 +124,8 @@ def promoted(
     """The mirror on this node leads from now on. member: the one of this node."""
     kept = KeptTurns(mirror.backing, parts.flush_later)
     backing = LeaderBackingQueue(
-        mirror.backing, kept, parts.host.wall_offset_ms,
-        term=record.group.version, turn=mirror.turn + 1,
+        mirror.backing, kept, parts.host.wall_offset_ms, term=record.group.version,
+        turn=mirror.turn + 1, takes_times=parts.host.takes_times,
     )  # fmt: skip
     backing.decided.update(mirror.decided)
     leading = parts.in_doubt(backing, kept, mirror.refused)

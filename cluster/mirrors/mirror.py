@@ -31,6 +31,7 @@ from leveret.cluster.mirrors.decisions import (
     JOINED,
     LEADS,
     PUBLISHED,
+    PUBLISHED_EACH,
     PUBLISHED_HERE,
     PURGED,
     REFUSED,
@@ -227,6 +228,7 @@ class Mirror:
         decision.first += count
         decision.position += count
         decision.count -= count
+        del decision.times_wall_ms[:count]
         self.senders.skip(decision.sender, decision.first)
         if not decision.count:
             self._at += 1
@@ -297,7 +299,7 @@ class Mirror:
 
     def _pass_over(self, decision: Decision) -> MirrorMessages | None:
         """Handle a decision before this mirror began, or the one with which it begins."""
-        if decision.kind in (PUBLISHED, REFUSED):
+        if decision.kind in (PUBLISHED, PUBLISHED_EACH, REFUSED):
             self.senders.pass_over(decision.sender, decision.first + decision.count)
         elif decision.kind == JOINED and decision.member == self.member:
             for sender, number in decision.decided.items():
@@ -310,7 +312,7 @@ class Mirror:
     def _apply(self, messages: MirrorMessages, decision: Decision, turn: int) -> bool:
         """Apply a decision; False if it has to wait."""
         kind = decision.kind
-        if kind == PUBLISHED:
+        if kind in (PUBLISHED, PUBLISHED_EACH):
             return self._publish(messages, decision)
         if kind == SETTLED:
             messages.queue.ack(messages.settled(kind, decision.ranges))
@@ -363,15 +365,23 @@ class Mirror:
                 return False
         place = decision.position
         offset = place - first
-        expires_at_ms = self._expires_at_ms(decision)
         for run in senders.take(sender, first, count):
             position = run.number + offset
             self._leave_out(messages, decision, place, position)
-            if messages.publish(position, run, expires_at_ms):
+            if self._publish_run(messages, decision, run, position):
                 self.is_unsafe = True
             place = run.end + offset
         self._leave_out(messages, decision, place, decision.position + count)
         return True
+
+    def _publish_run(
+        self, messages: MirrorMessages, decision: Decision, run: MessageRun, position: int
+    ) -> bool:
+        if decision.kind == PUBLISHED:
+            return messages.publish(position, run, self._on_clock(decision.expires_wall_ms))
+        start = position - decision.position
+        times = decision.times_wall_ms[start : start + len(run.messages)]
+        return messages.publish_each(position, run, [self._on_clock(time) for time in times])
 
     def _leave_out(
         self, messages: MirrorMessages, decision: Decision, start: int, end: int
@@ -386,13 +396,13 @@ class Mirror:
     def _publish_here(self, messages: MirrorMessages, decision: Decision) -> None:
         reader = RunReader(decision.run, 0, self._addresses)
         run = MessageRun(reader.messages(decision.count), reader.body_bytes)
-        expires_at_ms = self._expires_at_ms(decision)
+        expires_at_ms = self._on_clock(decision.expires_wall_ms)
         if messages.publish(decision.position, run, expires_at_ms):
             self.is_unsafe = True
 
-    def _expires_at_ms(self, decision: Decision) -> int:
-        expires = decision.expires_wall_ms
-        return expires and max(1, expires - self._wall_offset_ms)
+    def _on_clock(self, wall_ms: int) -> int:
+        """A time of the wall clock on the broker's clock; 0 if it is 0."""
+        return wall_ms and max(1, wall_ms - self._wall_offset_ms)
 
     # Batches, leaders
 

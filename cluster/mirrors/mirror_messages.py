@@ -31,6 +31,8 @@ from leveret.storage.messages.message import Entry
 from leveret.storage.messages.message_run import MessageRun, run_of
 
 READ_BYTES: Final = 256 * 1024
+TAKEN_MAX: Final = 1000
+"""This many entries, which may be on disk, are taken together."""
 
 
 class MirrorDiffers(Exception):
@@ -45,7 +47,7 @@ class MirrorMessages:
     """
 
     __slots__ = (
-        "_answers", "_left", "_unacked", "missing", "queue", "unrecoverable",
+        "_answers", "_left", "_left_to_take", "_unacked", "missing", "queue", "unrecoverable",
     )  # fmt: skip
 
     def __init__(self, queue: BackingQueue, lacked: list[Range], term: int) -> None:
@@ -54,6 +56,7 @@ class MirrorMessages:
         self.unrecoverable = Intervals()
         self._unacked: dict[int, Entry] = {}
         self._left: deque[Range] | None = None
+        self._left_to_take: list[int] | None = None
         self._answers: dict[int, int] = {}
 
     # Publishing
@@ -63,6 +66,12 @@ class MirrorMessages:
         queue = self.queue
         queue.go_on_at(position)
         return queue.publish(run, expires_at_ms)
+
+    def publish_each(self, position: int, run: MessageRun, expire_at_ms: list[int]) -> bool:
+        """The same, for messages that expire at different times."""
+        queue = self.queue
+        queue.go_on_at(position)
+        return queue.publish_each(run, expire_at_ms)
 
     def publish_answer(self, batch: Batch) -> bool:
         """Publish the leader's answer for the next positions; those not in it are unrecoverable."""
@@ -163,16 +172,16 @@ class MirrorMessages:
 
     def take_anywhere(self, ranges: list[Range]) -> None:
         """Take entries that need not be the first. Raises Unreadable."""
-        left = self._left
+        queue, left = self.queue, self._left_to_take
         if left is None:
-            left = self._left = deque(self._present(TAKEN, ranges))
-        queue = self.queue
+            left = self._left_to_take = _positions(self._present(TAKEN, ranges))
+            # Entries are taken from the middle again, if they once were.
+            queue.set_loose(True)
         while left:
-            start, end = left[0]
-            for entry in queue.take(self._read(start, end)):
+            for entry in queue.take_at(left[:TAKEN_MAX]):
                 self._unacked[queue.position_of(entry)] = entry
-            left.popleft()
-        self._left = None
+            del left[:TAKEN_MAX]
+        self._left_to_take = None
 
     def _read(self, start: int, end: int) -> list[Entry]:
         """The ready entries at positions from `start` up to `end`, without taking them."""
@@ -261,20 +270,35 @@ def append_entries(queue: BackingQueue, found: list[tuple[int, Entry]]) -> bool:
     """Publish the messages of entries at increasing positions, in runs as long as possible.
 
     Returns whether some of them are safe only later. A run has consecutive positions, and messages
-    with the same address, delivery mode, priority and time of expiry; if they have numbers, these
-    are consecutive.
+    with the same address, delivery mode and priority, all or none of which expire; if they have
+    numbers, these are consecutive.
     """
     is_later = False
     start = 0
     for end in range(1, len(found) + 1):
         if end < len(found) and _follows(found[end - 1], found[end]):
             continue
-        position, first = found[start]
-        messages = [entry.message for _, entry in found[start:end]]
-        queue.go_on_at(position)
-        is_later |= queue.publish(run_of(messages), first.expires_at_ms)
+        queue.go_on_at(found[start][0])
+        is_later |= _publish(queue, [entry for _, entry in found[start:end]])
         start = end
     return is_later
+
+
+def _publish(queue: BackingQueue, entries: list[Entry]) -> bool:
+    """Publish the messages of entries as one run."""
+    run = run_of([entry.message for entry in entries])
+    expires_at_ms = entries[0].expires_at_ms
+    times = [entry.expires_at_ms for entry in entries]
+    if times.count(expires_at_ms) == len(times):
+        return queue.publish(run, expires_at_ms)
+    return queue.publish_each(run, times)
+
+
+def _positions(ranges: list[Range]) -> list[int]:
+    positions: list[int] = []
+    for start, end in ranges:
+        positions += range(start, end)
+    return positions
 
 
 def _follows(before: tuple[int, Entry], after: tuple[int, Entry]) -> bool:
@@ -285,7 +309,7 @@ def _follows(before: tuple[int, Entry], after: tuple[int, Entry]) -> bool:
         after[0] == before[0] + 1
         and one.address is two.address
         and number == two.number
-        and before[1].expires_at_ms == after[1].expires_at_ms
+        and (before[1].expires_at_ms == 0) == (after[1].expires_at_ms == 0)
         and (one.header is two.header or _are_alike(before[1], after[1]))
     )
 

@@ -35,6 +35,7 @@ from leveret.broker.queues.contract.queue_client import (
     Hold,
     QueueClient,
     QueueLength,
+    TimedQueue,
 )
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.contract.status import (
@@ -105,7 +106,7 @@ class LeaderQuestion:
         self.consumer = consumer
 
 
-class MirroredQueue(ClusteredQueue):
+class MirroredQueue(ClusteredQueue, TimedQueue):
     """The `QueueClient` of a queue that may be mirrored. It is never exclusive.
 
     leader: the queue that takes the calls; None while no node leads. is_down: it waits for a node.
@@ -203,6 +204,10 @@ class MirroredQueue(ClusteredQueue):
     def publish(self, publication: Publication) -> None:
         """Send messages to all members."""
         self._publishing.publish(publication)
+
+    def publish_each(self, publication: Publication) -> None:
+        """Send messages, each with its own time to live, to all members."""
+        self._publishing.publish_each(publication)
 
     @property
     def publisher_hold(self) -> Hold:

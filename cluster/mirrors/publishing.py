@@ -26,6 +26,7 @@ from leveret.cluster.links.services import MULTICAST_SERVICE, Peer
 from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors.ring import OwnMember
 from leveret.cluster.remote_queues.owed_confirms import OwedConfirms
+from leveret.cluster.remote_queues.queue_frames import OWN_TIMES_FEATURE
 from leveret.cluster.remote_queues.remote_hold import RemoteHold, UntakenBytes
 
 
@@ -42,6 +43,11 @@ class MemberNode:
     def is_congested(self) -> bool:
         """Whether the link has too much data to send."""
         return self.peer.is_congested
+
+    @property
+    def takes_times(self) -> bool:
+        """Whether it takes messages with times to live of their own in one frame."""
+        return OWN_TIMES_FEATURE in self.peer.features
 
     def await_drain(self, hold: RemoteHold) -> None:
         """Call `look` when the link has room again."""
@@ -187,6 +193,14 @@ class MirroredPublishing:
             leading.publish(sent)
         elif mirror is not None:
             mirror.contents(publication.sent(self.sender, number), self._owed.settled)
+
+    def publish_each(self, publication: Publication) -> None:
+        """Send messages, each with its own time to live, to all members."""
+        if all(member.takes_times for member in self._members.values()):
+            self.publish(publication)
+            return
+        for part in publication.by_time_to_live():
+            self.publish(part)
 
     def _send(self, number: int, publication: Publication) -> None:
         pieces = frames.contents(self._identity, number, self._owed.settled, publication)

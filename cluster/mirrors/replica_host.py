@@ -24,7 +24,7 @@ from leveret.cluster.mirrors.planning import NOT_MIRRORED, Mirroring
 from leveret.cluster.mirrors.publishing import MemberNode
 from leveret.cluster.mirrors.ring import Ring
 from leveret.cluster.remote_queues.hosted_publishes import HostedPublishes
-from leveret.cluster.remote_queues.queue_frames import QueueFrameError
+from leveret.cluster.remote_queues.queue_frames import OWN_TIMES_FEATURE, QueueFrameError
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.storage.contract.backing_queue import BackingQueue
 from leveret.storage.queue.chained_queue import ChainedQueue
@@ -108,6 +108,7 @@ class ReplicaHost:
         self.vhosts = services.vhosts
         self.call_later_ms = services.clock.call_later_ms
         self._turns = services.turns
+        self._features = services.shared_features
         self.sender = sender_number(node, incarnation)
         self.senders = {self.sender: node}
         self.peers: dict[str, Peer] = {}
@@ -145,6 +146,10 @@ class ReplicaHost:
         peer = self.peers.get(node)
         if peer is not None:
             self.early.add(identity, peer, message)
+
+    def takes_times(self) -> bool:
+        """Whether all nodes have OWN_TIMES_FEATURE."""
+        return self._features.all_have(OWN_TIMES_FEATURE)
 
     def report_later(self, peer: Peer, publishes: HostedPublishes, size: int) -> None:
         """Send a report to a node at the end of the round, if its link is still up."""

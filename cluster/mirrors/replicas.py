@@ -141,7 +141,9 @@ class Replicas:
             held = self._held_by_clients(queue) + self.host.remote_queues.held_of(queue)
             held += [] if queue.retries is None else queue.retries.held
         kept = KeptTurns(inner, replica.flush_later)
-        backing = LeaderBackingQueue(inner, kept, self.host.wall_offset_ms, held=held)
+        backing = LeaderBackingQueue(
+            inner, kept, self.host.wall_offset_ms, held=held, takes_times=self.host.takes_times
+        )
         queue.backing = backing
         for consumer in queue.ring.consumers:
             consumer.queue_replaced(replica.queue)

@@ -82,6 +82,7 @@ from leveret.cluster.quorum.machine.commands import (
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.cluster.remote_queues import message_runs
 from leveret.cluster.remote_queues.placed_factory import serve_placed
+from leveret.cluster.remote_queues.queue_frames import OWN_TIMES_FEATURE
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.cluster.replicated_queues.client.own_node import OwnNode
 from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
@@ -105,7 +106,7 @@ TICK_MS = 250
 FEATURES = feature_flags.NAMES | {
     retained_copies.FEATURE, clients_elsewhere.FEATURE, message_runs.EXPIRY_FEATURE,
     ANNOTATIONS_FEATURE, RETRIES_FEATURE, DEDUPLICATION_FEATURE, ON_TIME_FEATURE,
-    QUORUM_RETRIES_FEATURE, IDENTIFIERS_FEATURE, DELAYED_MESSAGES_FEATURE,
+    QUORUM_RETRIES_FEATURE, IDENTIFIERS_FEATURE, DELAYED_MESSAGES_FEATURE, OWN_TIMES_FEATURE,
 }  # fmt: skip
 """What this node tells others that it has."""
 logger = logging.getLogger("leveret.cluster")

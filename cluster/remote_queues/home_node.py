@@ -108,6 +108,11 @@ class HomeNode(Flushable):
 
     # The link
 
+    @property
+    def takes_times(self) -> bool:
+        """Whether it takes messages with times to live of their own in one frame."""
+        return self.peer is not None and frames.OWN_TIMES_FEATURE in self.peer.features
+
     def up(self, peer: Peer) -> None:
         """The link is up."""
         assert not self._queues, "HN2: no queue is open of the link before"

@@ -19,8 +19,14 @@ from typing import Any, Protocol
 from leveret.broker.amqp.errors import ConnectionFault, Fault, internal_error, not_found
 from leveret.broker.amqp.field_table import bytes_of, text_of
 from leveret.broker.declarations.requester import Requester
-from leveret.broker.queues.contract.publication import Publication
-from leveret.broker.queues.contract.queue_client import Got, Hold, QueueClient, QueueLength
+from leveret.broker.queues.contract.publication import OWN_TTL, Publication
+from leveret.broker.queues.contract.queue_client import (
+    Got,
+    Hold,
+    QueueClient,
+    QueueLength,
+    publish_each,
+)
 from leveret.broker.runtime.names import QUEUE, resource
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.links.services import REMOTE_QUEUES_SERVICE, Peer
@@ -114,10 +120,16 @@ class HostedQueue:
         if first:
             publisher = self._publishes.publisher
             publisher.begin(first, count)
-            self.queue.publish(Publication(messages, reader.body_bytes, ttl, publisher, first))
+            self._publish(Publication(messages, reader.body_bytes, ttl, publisher, first))
             publisher.end(first)
         else:
-            self.queue.publish(Publication(messages, reader.body_bytes, ttl))
+            self._publish(Publication(messages, reader.body_bytes, ttl))
+
+    def _publish(self, publication: Publication) -> None:
+        if publication.ttl_ms == OWN_TTL:
+            publish_each(self.queue, publication)
+        else:
+            self.queue.publish(publication)
 
     @property
     def is_held(self) -> bool:

@@ -7,7 +7,8 @@ From the client's node:
 
     OPEN        number u32, `OpenQueue`      the number stands for the queue until CLOSE
     CLOSE       number u32
-    PUBLISH     number u32, first u64, ttl_ms i64, count u32, run      first: 0 without confirms
+    PUBLISH     number u32, first u64, ttl_ms i64, count u32, run      first: 0 without confirms.
+                                        ttl_ms: OWN_TTL only to nodes with OWN_TIMES_FEATURE
     SETTLE      number u32, action u8, tags u64 each
     CREDIT      consumer u32, messages i64, body bytes i64
     ASK         number u32, question u32, `QueueQuestion`
@@ -64,6 +65,10 @@ DISCARD: Final = 3
 ACTIONS: Final = (ACK, REQUEUE, GIVE_BACK, DISCARD)
 
 NO_TTL: Final = -1
+OWN_TIMES_FEATURE: Final = "own_times_to_live"
+"""The feature of nodes that take runs of messages with times to live of their own, in one frame and
+in one decision of a leader.
+"""
 REMOTE_TAGS: Final = 1 << 61
 """Tags of deliveries count from this number, above all positions of a queue."""
 NUMBER: Final = struct.Struct("<BI")

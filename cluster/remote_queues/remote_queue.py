@@ -34,6 +34,7 @@ from leveret.broker.queues.contract.queue_client import (
     Got,
     QueueClient,
     QueueLength,
+    TimedQueue,
 )
 from leveret.broker.queues.contract.specification import QueueSpecification
 from leveret.broker.queues.contract.status import UP
@@ -51,7 +52,7 @@ from leveret.cluster.remote_queues.remote_hold import RemoteHold
 from leveret.storage.messages.message import Entry
 
 
-class RemoteQueue(ClusteredQueue):
+class RemoteQueue(ClusteredQueue, TimedQueue):
     """The `QueueClient` of a queue on another node.
 
     first_tag: the first tag of its deliveries. leader_lost: called with its consumers when the link
@@ -200,6 +201,14 @@ class RemoteQueue(ClusteredQueue):
         pieces = RunWriter(start).publish(messages)
         self.publisher_hold.sent(pieces)
         self._node.send(*pieces)
+
+    def publish_each(self, publication: Publication) -> None:
+        """Send messages, each with its own time to live, to the home node."""
+        if self._node.takes_times:
+            self.publish(publication)
+            return
+        for part in publication.by_time_to_live():
+            self.publish(part)
 
     def taken(self, taken_bytes: int, safe: tuple[int, ...], refused: tuple[int, ...]) -> None:
         """The outcomes of publishes. Raises ValueError."""

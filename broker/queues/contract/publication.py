@@ -5,7 +5,7 @@ keeps other properties, or a part, makes a publication of its own. The publisher
 and `first` before the first queue gets the object.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from mypy_extensions import i64
 
@@ -13,6 +13,9 @@ from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.properties import ttl_ms_of
 from leveret.storage.messages.message import Message
 from leveret.storage.messages.message_run import MessageRun, body_bytes_of
+
+OWN_TTL: Final = -2
+"""Each message of a publication has its own time to live."""
 
 
 class Publisher(Protocol):
@@ -41,8 +44,9 @@ class Publisher(Protocol):
 class Publication(MessageRun):
     """Messages that are published to queues at once.
 
-    ttl_ms: the messages' own time to live, in milliseconds. publisher: receives the confirms;
-    `first` is its number of the first message, and the others are numbered consecutively.
+    ttl_ms: the messages' own time to live, in milliseconds; OWN_TTL if these differ, which a queue
+    takes only with `publish_each`. publisher: receives the confirms; `first` is its number of the
+    first message, and the others are numbered consecutively.
     """
 
     __slots__ = ("first", "publisher", "ttl_ms")
@@ -92,11 +96,12 @@ class Publication(MessageRun):
 
     def has_one_time_to_live(self) -> bool:
         """Whether the messages, all of which expire, have the same time to live. It becomes that of
-        the publication then.
+        the publication, or OWN_TTL does.
         """
         first_ms = _ttl_ms(self.messages[0])
         for message in self.messages:
             if _ttl_ms(message) != first_ms:
+                self.ttl_ms = OWN_TTL
                 return False
         self.ttl_ms = first_ms
         return True

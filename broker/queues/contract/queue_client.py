@@ -185,8 +185,8 @@ class TimedQueue:
 
     @abstractmethod
     def publish_each(self, publication: Publication) -> None:
-        """Take messages as `QueueClient.publish` does, each with its own time to live: all of them
-        expire.
+        """Take messages as `QueueClient.publish` does, all of which expire, each with its own time
+        to live (OWN_TTL).
         """
 
 
@@ -316,3 +316,16 @@ class QueueClient(Protocol):
 
     def apply(self, options: QueueOptions) -> None:
         """Apply options that policies have changed, with immediate effect."""
+
+
+def publish_each(queue: QueueClient, publication: Publication) -> int:
+    """Hand messages, all of which expire, each at its own time, to a queue: together if it takes
+    them so, otherwise those with the same time to live together. Returns the number of parts.
+    """
+    if isinstance(queue, TimedQueue):
+        queue.publish_each(publication)
+        return 1
+    parts = publication.by_time_to_live()
+    for part in parts:
+        queue.publish(part)
+    return len(parts)

@@ -31,6 +31,7 @@ from leveret.broker.queues.contract.queue_client import (
     Consumer,
     Got,
     QueueLength,
+    TimedQueue,
 )
 from leveret.broker.queues.contract.queue_owner import QueueOwner
 from leveret.broker.queues.contract.specification import QueueSpecification
@@ -86,7 +87,7 @@ STATS_MS = 1000
 """How long a request for counts waits for another node."""
 
 
-class StreamQueueClient(GroupQueueClient):
+class StreamQueueClient(GroupQueueClient, TimedQueue):
     """The `QueueClient` of a stream, and its `Stream`.
 
     readers: its readers here. entry_reader: decodes its messages for consumers. counts: of
@@ -214,6 +215,10 @@ class StreamQueueClient(GroupQueueClient):
         self._gathered.publish(publication, self.owner.tracer is not None)
         if not self.is_awake:
             self._turns.wake(self)
+
+    def publish_each(self, publication: Publication) -> None:
+        """Append messages that would expire at different times elsewhere: a stream keeps them."""
+        self.publish(publication)
 
     def append(self, entries: StreamEntries, confirmed: Callable[[bool], object]) -> None:
         """Append entries of a client of the stream protocol."""

@@ -6,11 +6,12 @@ leader's backing queue is played by `Leader.publish`. `check` compares all membe
 """
 
 from collections import deque
+from zlib import crc32
 
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.queues.contract.priority_levels import priority_levels
-from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.queues.contract.publication import OWN_TTL, publication_of
 from leveret.cluster.mirrors.batches import decode
 from leveret.cluster.mirrors.kept_turns import KeptTurns
 from leveret.cluster.mirrors.leader_backing_queue import LeaderBackingQueue
@@ -32,6 +33,12 @@ HEADERS = [
     for priority in range(PRIORITY_MAX + 1)
 ]
 WALL_OFFSET_MS = 1_000_000
+LIFE_MS = 1 << 40
+
+
+def expiry_of(message):
+    """When a message expires that is published with a time to live of its own."""
+    return LIFE_MS + crc32(message.body)
 
 
 class InMemory(Implementation):
@@ -72,12 +79,13 @@ class Node:
         self.lines[member] = deque()
         member.sender_begins(self.number, self.next)
 
-    def publish(self, priority, count):
+    def publish(self, priority, count, has_own_times=False):
         bodies = [b"%d.%d" % (self.number, self.next + place) for place in range(count)]
         for line in self.lines.values():
             # Each member gets bytes, and makes messages of its own.
             messages = [Message(ADDRESS, HEADERS[priority], body) for body in bodies]
-            line.append(publication_of(messages).sent(self.number, self.next))
+            ttl_ms = OWN_TTL if has_own_times else None
+            line.append(publication_of(messages, ttl_ms).sent(self.number, self.next))
         self.next += count
 
 
@@ -85,6 +93,7 @@ class Leader:
     """The member that leads, and the queue around it. entries: what clients hold, by position.
 
     published, gone: the bodies of messages that were ever here, and of those that are gone.
+    expiring: the bodies of those that expire.
     """
 
     def __init__(self, implementation, backing, term=1, turn=1):
@@ -97,6 +106,7 @@ class Leader:
         self.entries = {}
         self.published = []
         self.gone = set()
+        self.expiring = set()
 
     def sender_begins(self, sender, first):
         pass
@@ -122,16 +132,20 @@ class Leader:
                 for part in [piece] if kept == piece else [[one] for one in kept]:
                     if part:
                         messages = [message for _, message in part]
-                        self.append(messages, 0, run.sender, part[0][0])
+                        self.append(messages, run.ttl_ms, run.sender, part[0][0])
                 if dead_letter is not None:
                     self.append([dead_letter])
             self.queue.end_run()
 
         self.do(publish)
 
-    def append(self, messages, expires_at_ms=0, sender=0, number=0):
+    def append(self, messages, ttl_ms=None, sender=0, number=0):
         run = MessageRun(messages, body_bytes_of(messages), sender, number)
-        self.queue.publish(run, expires_at_ms)
+        if ttl_ms == OWN_TTL:
+            self.queue.publish_each(run, list(map(expiry_of, messages)))
+            self.expiring.update(message.body for message in messages)
+        else:
+            self.queue.publish(run, 0)
         self.published += [message.body for message in messages]
 
     def fetch(self, count, ack_required):
@@ -221,15 +235,24 @@ class Follower:
 
 def ready(member):
     """Position, body and mark of each ready message of a member."""
+    return [
+        (member.queue.position_of(entry), entry.message.body, entry.redelivered)
+        for entry in ready_entries(member)
+    ]
+
+
+def ready_entries(member):
     cursor = member.queue.cursor()
     found = []
     while entries := member.do(lambda: cursor.read(2_000)):
-        found += [
-            (member.queue.position_of(entry), entry.message.body, entry.redelivered)
-            for entry in entries
-        ]
+        found += entries
     cursor.close()
     return found
+
+
+def expiries(member):
+    """When each ready message of a member expires, which may be never."""
+    return [(entry.message.body, entry.expires_at_ms) for entry in ready_entries(member)]
 
 
 class Group:
@@ -409,6 +432,7 @@ class Group:
             follower.implementation, promoted.backing, self.term, promoted.turn + 1
         )
         leader.published = [body for _, body, _ in ready(leader)]
+        leader.expiring = {body for body, expires_at_ms in expiries(leader) if expires_at_ms}
         leader.queue.leads(promoted.void)
         leader.queue.decided.update(promoted.decided)
         for undecided in promoted.undecided:
@@ -434,6 +458,10 @@ class Group:
         expected, held = ready(self.leader), sorted(self.leader.entries)
         bodies = [body for _, body, _ in expected]
         assert len(set(bodies)) == len(bodies)
+        times = expiries(self.leader)
+        for entry in ready_entries(self.leader):
+            expires = entry.message.body in self.leader.expiring
+            assert entry.expires_at_ms == (expiry_of(entry.message) if expires else 0)
         for follower in self.followers:
             mirror = follower.mirror
             assert not mirror.is_behind
@@ -441,6 +469,7 @@ class Group:
             here = [*held, *(position for position, _, _ in expected)]
             assert not any(position in mirror.messages.unrecoverable for position in here)
             assert ready(follower) == expected
+            assert expiries(follower) == times
             assert sorted(mirror.messages._unacked) == held
             assert follower.queue.unacked_count == len(held)
             assert mirror.senders.bytes_held == 0

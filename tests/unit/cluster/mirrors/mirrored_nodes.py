@@ -165,12 +165,16 @@ class MirroredNodes(Nodes):
 
     def bodies(self, name):
         """The messages of a node's member, in order."""
+        return [entry.message.body for entry in self.entries(name)]
+
+    def entries(self, name):
+        """The ready entries of a node's member, in order."""
         replica = self.replica(name)
         queue = replica.leading.backing if replica.leading else replica.mirror.queue
         cursor = queue.cursor()
         found = []
         while entries := cursor.read(1 << 20):
-            found += [entry.message.body for entry in entries]
+            found += entries
         return found
 
 

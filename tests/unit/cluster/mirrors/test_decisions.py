@@ -23,6 +23,7 @@ def read(data):
             one.expires_wall_ms,
             one.member,
             one.term,
+            *one.times_wall_ms,
         ]
         values += [number for pair in one.decided.items() for number in pair]
         found.append((one.kind, [value for value in values if value], one.ranges or [one.run]))
@@ -53,6 +54,18 @@ class TestWhatIsAlikeIsOneDecision:
         data = writer.take()
         assert read(data) == [(decisions.PUBLISHED, [NODE, 1, 4000, 50], [b""])]
         assert len(data) < 60
+
+    def test_publishes_of_one_sender_with_times_of_their_own(self):
+        writer = DecisionWriter(1)
+        writer.published_each(NODE, 1, 50, [900, 700])
+        writer.published_each(NODE, 3, 52, [800])
+        writer.published_each(NODE, 4, 60, [700])
+        writer.published(NODE, 5, 1, 61, 700)
+        assert read(writer.take()) == [
+            (decisions.PUBLISHED_EACH, [NODE, 1, 3, 50, 900, 700, 800], [b""]),
+            (decisions.PUBLISHED_EACH, [NODE, 4, 1, 60, 700], [b""]),
+            (decisions.PUBLISHED, [NODE, 5, 1, 61, 700], [b""]),
+        ]
 
     def test_not_of_two_senders_or_with_gaps_or_other_times(self):
         writer = DecisionWriter(1)
@@ -116,8 +129,9 @@ def some_turn():
     """One turn with decisions of every kind."""
     writer = DecisionWriter(1)
     writer.published(NODE, 1, 10, 50, 0)
-    writer.refused(NODE, 11, 2)
-    writer.published_here(1, 60, 0, [b"message"])
+    writer.published_each(NODE, 11, 60, [1_000, 900])
+    writer.refused(NODE, 13, 2)
+    writer.published_here(1, 62, 0, [b"message"])
     for kind in range(decisions.FETCHED, decisions.RETURNED + 1):
         writer.ranged(kind, 10, 12)
         writer.ranged(kind, 20, 21)
@@ -165,6 +179,9 @@ class TestDamagedBytes:
             (decisions.PUBLISHED, [NODE, 1, 0, 50, 0]),
             (decisions.PUBLISHED, [NODE, 1, 1 << 62, 50, 0]),
             (decisions.PUBLISHED_HERE, [1, 50, 0, 1 << 61]),
+            (decisions.PUBLISHED_EACH, [NODE, 1, 0, 50]),
+            (decisions.PUBLISHED_EACH, [NODE, 1, 2, 50, 1_000]),
+            (decisions.PUBLISHED_EACH, [NODE, 1, 1 << 61, 50, 1_000]),
             (decisions.SENDER_ENDED, [NODE, -5]),
         ],
     )

@@ -51,7 +51,8 @@ class Program:
     def publish(self):
         node = self.chance.choice(self.group.nodes)
         priority = self.chance.randrange(len(HEADERS))
-        node.publish(priority, self.chance.randint(1, 6))
+        count = self.chance.randint(1, 6)
+        node.publish(priority, count, has_own_times=self.chance.random() < 0.3)
 
     def arrive_at_leader(self):
         leader = self.group.leader

@@ -4,13 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.queues.contract.publication import OWN_TTL, publication_of
 from leveret.broker.queues.delivery.publisher_hold import BACKLOG_BYTES_MIN
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors.mirror_member import MirrorMember
 from leveret.cluster.mirrors.publishing import MemberNode, MirroredPublishing
 from leveret.cluster.mirrors.ring import OwnMember
+from leveret.cluster.remote_queues.queue_frames import OWN_TIMES_FEATURE
 from leveret.cluster.remote_queues.remote_hold import WINDOW_BYTES, UntakenBytes
 from leveret.storage.messages.addresses import Addresses
 from leveret.storage.messages.message import Message
@@ -18,7 +19,7 @@ from leveret.storage.queue.transient_queue import TransientQueue
 from tests.linked_nodes import LinkEnd
 from tests.unit.broker.queues.fakes import HEADER, FakeConsumer
 from tests.unit.cluster.mirrors.fakes import leader_session
-from tests.unit.cluster.remote_queues.fakes import ADDRESS, Publisher
+from tests.unit.cluster.remote_queues.fakes import ADDRESS, Publisher, expiring
 
 IDENTITY, SENDER = 77, 5
 
@@ -69,6 +70,19 @@ def test_all_members_get_the_same(publishing):
     publish(publishing, b"1", b"2")
     publish(publishing, b"3", ttl_ms=50)
     assert one.sent == other.sent == [(1, None, False, [b"1", b"2"]), (3, 50, False, [b"3"])]
+
+
+def test_messages_with_times_of_their_own_are_one_frame_if_all_members_take_that(publishing):
+    members = joined(publishing, "b"), joined(publishing, "c")
+    publication = expiring(70, 50, 50)
+    members[0].link.features = frozenset([OWN_TIMES_FEATURE])
+    publishing.publish_each(publication)
+    in_parts = [(1, 70, False, [b"70"]), (2, 50, False, [b"50", b"50"])]
+    assert members[0].sent == members[1].sent == in_parts
+    members[1].link.features = frozenset([OWN_TIMES_FEATURE])
+    publishing.publish_each(publication)
+    together = (4, OWN_TTL, False, [b"70", b"50", b"50"])
+    assert members[0].sent == members[1].sent == [*in_parts, together]
 
 
 def test_a_run_is_confirmed_when_the_leader_says_so(publishing):

@@ -2,14 +2,16 @@
 
 import pytest
 
+from leveret.broker.queues.contract.queue_client import publish_each
 from leveret.cluster.gm.group import Added
 from leveret.cluster.mirrors import frames
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.planning import Mirroring
 from leveret.cluster.mirrors.synchronisation import SyncProgress
+from leveret.cluster.remote_queues.queue_frames import OWN_TIMES_FEATURE
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
 from tests.unit.cluster.mirrors.mirrored_nodes import RING, MirroredNodes, three_nodes
-from tests.unit.cluster.remote_queues.fakes import Publisher, asked, consuming
+from tests.unit.cluster.remote_queues.fakes import Publisher, asked, consuming, expiring
 
 A, B, C = "a@host", "b@host", "c@host"
 AUTOMATIC = Mirroring("all", is_automatic=True)
@@ -27,6 +29,28 @@ def test_messages_published_on_any_node_are_on_all(nodes, publishing):
     nodes.settle()
     assert [nodes.bodies(name) for name in (A, B, C)] == [[b"1", b"2"]] * 3
     assert publisher.confirmed == [1, 2]
+
+
+@pytest.mark.parametrize("publishing", [A, B])
+@pytest.mark.parametrize("features", [frozenset(), frozenset([OWN_TIMES_FEATURE])])
+def test_each_message_expires_at_its_time_wherever_it_was_published(nodes, publishing, features):
+    for end in nodes.ends.values():
+        end.features = features
+    publisher = Publisher()
+    clock = nodes.by_name[B].clock
+    now_ms = clock.now_ms()
+    publication = expiring(900_000, 700_000, 800_000)
+    publication.publisher, publication.first = publisher, 1
+    publish_each(nodes.queue(publishing), publication)
+    nodes.settle()
+    assert sorted(publisher.confirmed) == ([1] if features else [1, 2, 3])
+    nodes.kill(A)
+    for name in (B, C):
+        times = [entry.expires_at_ms - now_ms for entry in nodes.entries(name)]
+        assert times == [900_000, 700_000, 800_000]
+    clock.advance(900)
+    nodes.settle()
+    assert nodes.bodies(B) == nodes.bodies(C) == []
 
 
 def test_settled_messages_are_gone_everywhere(nodes):

@@ -1,10 +1,23 @@
 """Test doubles for users of queues of other nodes."""
 
 from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.properties import encode_properties
+from leveret.broker.queues.contract.publication import OWN_TTL, publication_of
 from leveret.broker.runtime.pending import Answer
-from leveret.storage.messages.message import Address
+from leveret.storage.messages.message import Address, Message
 
 ADDRESS = Address("", "q", encode_address("", "q"))
+
+
+def expiring(*times_ms):
+    """A publication of messages with times to live of their own, which are their bodies, too."""
+    texts = [str(ttl_ms) for ttl_ms in times_ms]
+    messages = [
+        Message(ADDRESS, read_header(encode_properties({"expiration": text})), text.encode())
+        for text in texts
+    ]
+    return publication_of(messages, OWN_TTL)
 
 
 class Publisher:

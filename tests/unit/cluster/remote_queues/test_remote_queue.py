@@ -7,12 +7,13 @@ from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.queues.contract.publication import publication_of
 from leveret.broker.queues.contract.specification import specification_of
 from leveret.broker.runtime.pending import Answer
+from leveret.cluster.remote_queues.queue_frames import OWN_TIMES_FEATURE
 from leveret.cluster.remote_queues.remote_consumer import WINDOW_BYTES, WINDOW_MESSAGES
 from leveret.cluster.remote_queues.remote_queue import RemoteQueue
 from leveret.storage.messages.message import Message
 from tests.linked_nodes import Nodes
 from tests.unit.broker.queues.fakes import HEADER, FakeConsumer, publish
-from tests.unit.cluster.remote_queues.fakes import ADDRESS, Publisher, consuming
+from tests.unit.cluster.remote_queues.fakes import ADDRESS, Publisher, consuming, expiring
 
 A, B = "a@host", "b@host"
 UNLIMITED = 1 << 62
@@ -57,6 +58,20 @@ class TestMessages:
         assert len(nodes.ends[A, B].sent) == 2, "the queue is opened, and the run is one frame"
         nodes.settle()
         assert real.backing.ready_count == 3
+
+    @pytest.mark.parametrize(("features", "frames"), [({OWN_TIMES_FEATURE}, 2), (set(), 4)])
+    def test_so_does_one_whose_messages_expire_at_different_times(
+        self, nodes, remote, real, features, frames
+    ):
+        nodes.ends[A, B].features = frozenset(features)
+        remote.publish_each(expiring(9_000, 7_000, 8_000))
+        assert len(nodes.ends[A, B].sent) == frames
+        now_ms = nodes.by_name[B].clock.now_ms()
+        nodes.settle()
+        cursor = real.backing.cursor()
+        assert [entry.expires_at_ms - now_ms for entry in cursor.read(1 << 20)] == [
+            9_000, 7_000, 8_000,
+        ]  # fmt: skip
 
     def test_messages_expire_at_home(self, nodes, remote, real):
         publish(remote, b"1", ttl_ms=1000)
