@@ -62,6 +62,7 @@ def check(session: Session, node_timeout_ms: int) -> None:
         session.services.counts.consumer_timeouts += 1
         consumer = oldest.record.consumer
         if isinstance(consumer, SessionConsumer) and consumer.is_cancelled_by_timeout:
+            consumer.log_cancelled(oldest.timeout_ms)
             _cancel(session, consumer)
         else:
             session.fail_timed_out(oldest.timeout_ms)
@@ -69,6 +70,7 @@ def check(session: Session, node_timeout_ms: int) -> None:
 
 def _oldest_of_each(session: Session, node_timeout_ms: int) -> Iterator[Oldest]:
     now_ms = session.services.clock.now_ms()
+    # A consumer that its client has cancelled may hold messages, too.
     seen: set[object] = set()
     for tag, record in islice(session.unacked.records.items(), RECORDS_MAX):
         if record.consumer in seen:
@@ -81,8 +83,6 @@ def _oldest_of_each(session: Session, node_timeout_ms: int) -> Iterator[Oldest]:
             tag, record, int(now_ms - record.delivered_at_ms),
             node_timeout_ms if timeout_ms is None else timeout_ms,
         )  # fmt: skip
-        if len(seen) > len(session.consumers):
-            return
 
 
 def _is_checked_by_queue(session: Session, record: Unacked) -> bool:
@@ -93,13 +93,12 @@ def _is_checked_by_queue(session: Session, record: Unacked) -> bool:
 
 def _warn(session: Session, oldest: Oldest) -> None:
     """Warn that a delivery is near its timeout, once for each delivery."""
-    consumer = oldest.record.consumer
-    key = consumer.tag if isinstance(consumer, SessionConsumer) else ""
-    if session.warned_deliveries.get(key) == oldest.tag:
+    if oldest.tag in session.warned_deliveries:
         return
-    for gone in session.warned_deliveries.keys() - session.consumers.keys():
-        del session.warned_deliveries[gone]
-    session.warned_deliveries[key] = oldest.tag
+    unsettled = session.unacked.records
+    session.warned_deliveries = {tag for tag in session.warned_deliveries if tag in unsettled}
+    session.warned_deliveries.add(oldest.tag)
+    consumer = oldest.record.consumer
     session.services.counts.consumer_timeout_warnings += 1
     if isinstance(consumer, SessionConsumer):
         consumer_near_timeout(consumer, oldest.held_ms, oldest.timeout_ms)
@@ -110,7 +109,7 @@ def _warn(session: Session, oldest: Oldest) -> None:
             "%s, channel %s: %s has not acknowledged a message of queue '%s' for %s s; the timeout "
             "is %s s%s",
             session.connection.name, session.number,
-            f"consumer '{key}'" if consumer is not None else "basic.get",
+            f"consumer '{consumer.tag}'" if isinstance(consumer, SessionConsumer) else "basic.get",
             oldest.record.queue.name, oldest.held_ms // 1000, oldest.timeout_ms // 1000, addition,
         )  # fmt: skip
 
@@ -119,7 +118,6 @@ def _cancel(session: Session, consumer: SessionConsumer) -> None:
     """Cancel a consumer, and give its messages back to the queue."""
     if session.consumers.get(consumer.tag) is consumer:
         del session.consumers[consumer.tag]
-    session.warned_deliveries.pop(consumer.tag, None)
     consumer.queue.cancel(consumer)
     consumer_deleted(consumer)
     taken = session.unacked.take_back(consumer)

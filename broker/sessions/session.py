@@ -46,7 +46,7 @@ class Session:
     committing: transactions that are committed but not on disk yet, the oldest first.
     has_ended: its consumers get no more messages, although not all of them may be cancelled yet.
     has_confirms_due: there are confirms to send. message_bytes_max: of a body.
-    warned_deliveries: the delivery tag of the last warning of a timeout, by consumer tag.
+    warned_deliveries: the delivery tags of unsettled deliveries that were warned of (timeouts).
     intercepts_outgoing: messages may be changed before its client gets them (interceptors.py).
     counts: its messages; `message_counts` adds those that are not counted on the message path.
     """
@@ -67,7 +67,7 @@ class Session:
         self.has_ended = False
         self.next_delivery_tag = 1
         self.unacked = UnackedMessages()
-        self.warned_deliveries: dict[str, int] = {}
+        self.warned_deliveries: set[int] = set()
         self.consumers: dict[str, Any] = {}
         self.prefetch_count = 0
         self.global_prefetch_count = 0

@@ -3,6 +3,8 @@
 A protocol's consumer inherits from it, and writes the messages to its client (`deliver`).
 """
 
+import logging
+
 from mypy_extensions import mypyc_attr
 
 from leveret.broker.amqp.field_table import Table
@@ -16,6 +18,8 @@ from leveret.broker.queues.contract.status import ConnectionFigures, ConsumerFig
 from leveret.broker.queues.contract.stream_arguments import read_filter
 from leveret.broker.sessions.session import Session
 from leveret.storage.messages.message import Entry
+
+logger = logging.getLogger("leveret.channel")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -188,17 +192,29 @@ class SessionConsumer(Consumer):
         if session.has_ended:
             return
         session.services.counts.consumer_timeouts += 1
-        if self.is_cancelled_by_timeout:
-            if session.consumers.get(self.tag) is self:
-                del session.consumers[self.tag]
-                self.queue.cancel(self)
-                consumer_deleted(self)
-                self.tell_cancelled()
-        else:
-            timeout_ms = self._timeout_ms()
-            if timeout_ms is None:
-                timeout_ms = session.services.config.consumer_timeout_ms or 0
+        timeout_ms = self._timeout_ms()
+        if timeout_ms is None:
+            timeout_ms = session.services.config.consumer_timeout_ms or 0
+        if not self.is_cancelled_by_timeout:
             session.connection.end_timed_out(session.number, timeout_ms)
+        elif session.consumers.get(self.tag) is self:
+            self.log_cancelled(timeout_ms)
+            del session.consumers[self.tag]
+            self.queue.cancel(self)
+            consumer_deleted(self)
+            self.tell_cancelled()
+
+    def log_cancelled(self, timeout_ms: int) -> None:
+        """Log that a timeout cancels this consumer: its program may not report the loss."""
+        session = self.session
+        name, clock = session.connection.name, session.services.clock
+        addition = session.services.timeout_log_limit.permit(name, clock.now_ms())
+        if addition is not None:
+            logger.warning(
+                "%s, channel %s: consumer '%s' of queue '%s' is cancelled, as it has held a "
+                "message unacknowledged for longer than its timeout, %s ms%s",
+                name, session.number, self.tag, self.queue.name, timeout_ms, addition,
+            )  # fmt: skip
 
     def queue_deleted(self) -> None:
         """The queue is deleted: leave the session."""

@@ -6,7 +6,9 @@ publisher asked for their return.
 Clients' publications and dead letters are noted in runs, so that a flood of unroutable messages
 costs little. There is a count for each exchange and prefix of routing keys. The prefix ends with
 the first dot, because the rest is often an id. When there are `COUNTS_MAX` counts, messages with
-further prefixes are counted together for each exchange, under the prefix `OTHERS`.
+further prefixes are counted together for each exchange, under the prefix `OTHERS`. A dead-letter
+exchange need not exist, so the number of exchanges is limited, too: when there are
+`EXCHANGES_MAX` further counts, messages to further exchanges are counted under `OTHERS`.
 
 The last `MESSAGES_MAX` messages are kept in memory, with at most `BODIES_BYTES_MAX` of bodies. If
 the bodies of one run are larger than that, only the beginning of each body is kept.
@@ -21,6 +23,7 @@ from leveret.storage.messages.message import Message
 
 MESSAGES_MAX: Final = 1000
 COUNTS_MAX: Final = 1000
+EXCHANGES_MAX: Final = 10_000
 BODIES_BYTES_MAX: Final = 1024 * 1024
 BEGINNING_BYTES: Final = 1024
 """The size of the beginning that is kept of a body whose run is too large."""
@@ -96,9 +99,12 @@ class UnroutableMessages:
 
     def _count_of(self, exchange: str, prefix: str) -> UnroutableCount:
         found = self._counts.get((exchange, prefix))
+        if found is None and len(self._counts) >= COUNTS_MAX:
+            prefix = OTHERS
+            found = self._counts.get((exchange, prefix))
+            if found is None and len(self._counts) >= COUNTS_MAX + EXCHANGES_MAX:
+                exchange = OTHERS
         if found is None:
-            if len(self._counts) >= COUNTS_MAX:
-                prefix = OTHERS
             found = self._counts.setdefault((exchange, prefix), UnroutableCount(exchange, prefix))
         return found
 

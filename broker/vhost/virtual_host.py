@@ -433,9 +433,12 @@ class VirtualHost:
 
     def dead_letter(self, queue: QueueClient, messages: list[Message], reason: str) -> None:
         """Messages died in a queue that has a dead-letter exchange: publish them there soon."""
-        dead_letters = self._dead_letters
-        if dead_letters is None or queue.options.dead_letter_exchange not in self.exchanges:
+        dead_letters, exchange = self._dead_letters, queue.options.dead_letter_exchange
+        if dead_letters is None or exchange is None or exchange not in self.exchanges:
             self.note_discarded(queue, reason, len(messages))
+            if dead_letters is not None and exchange is not None:
+                # They are noted as unroutable.
+                dead_letters.add(queue, messages, reason)
             return
         self.counts.dead_lettered[queue.kind.name, reason] += len(messages)
         if reason == EXPIRED and self.expiry_listener is not None:

@@ -27,6 +27,7 @@ from leveret.broker.policies.parameter_validation import ParameterError
 from leveret.broker.policies.parameters import (
     OPERATOR_POLICY,
     POLICY,
+    UNROUTABLE_HANDLINGS,
     VHOST_LIMITS,
 )
 from leveret.broker.policies.policy_keys import PolicyError
@@ -109,6 +110,10 @@ class Checker:
         yield from _bad_tags(item)
         if not item["name"]:
             yield ImportProblem(".name", "a vhost's name must not be empty")
+        unroutable = (item.get("metadata") or {}).get("unroutable_publishes")
+        if unroutable not in (None, *UNROUTABLE_HANDLINGS):
+            names = ", ".join(UNROUTABLE_HANDLINGS)
+            yield ImportProblem(".metadata.unroutable_publishes", f"must be one of {names}")
 
     def _user(self, item: Item) -> Iterator[ImportProblem]:
         try:

@@ -149,7 +149,7 @@ class Collector:
         for exchange in self.sampler.facade.exchanges(vhost):
             place = (("vhost", vhost), ("exchange", exchange.name))
             if "exchange_metrics" in wanted:
-                row = (exchange.published, exchange.routed, unroutable[exchange.name])
+                row = (exchange.published, exchange.routed, unroutable.pop(exchange.name, 0))
                 page.add_row(names.EXCHANGE, row, render_labels(place))
                 if exchange.messages_delayed is not None:
                     waiting = (exchange.messages_delayed, (exchange.next_delayed_ms or 0) / 1000)
@@ -167,6 +167,11 @@ class Collector:
                 if "exchange_names" in wanted:
                     page.add(names.EXCHANGE_NAME, 1, labels, prefix=CLUSTER_PREFIX)
             await self.sampler.give_way()
+        if "exchange_metrics" in wanted:
+            # Those of dead-letter exchanges that do not exist.
+            for name, count in unroutable.items():
+                place = (("vhost", vhost), ("exchange", name))
+                page.add_row(names.EXCHANGE, (0, 0, count), render_labels(place))
 
 
 def _chosen(groups: dict[str, names.Families], wanted: set[str]) -> names.Families:

@@ -206,9 +206,11 @@ def test_all_ways_of_messages_are_drawn_and_those_that_lead_nowhere_are_named(br
     browser.follow("Bindings")
     browser.choose("Virtual host", vhost)
     browser.see("3 bindings between 8 exchanges and queues, and 4 lines of dead letters")
-    browser.see("The dead-letter exchange missing of queue bills does not exist")
+    browser.see("Queue bills sends its dead letters to exchange missing, which does not exist")
     browser.see("Exchange unrouted has no binding and no alternate exchange")
     browser.see("1 message, oldest")
+    node.put(f"queues/{vhost}/alone", {"durable": True})
+    browser.see("and 1 queue without a binding")
     browser.see("shovel away")
     kinds = browser.driver.execute_script(
         "return [...document.querySelectorAll('.graph .edge')].map((one) => one.classList[1])"

@@ -199,5 +199,5 @@ def test_names_and_messages_that_look_like_markup_are_text(browser, node, vhost,
     assert node.get(f"queues/{vhost}/{quoted(name)}")["messages"] == 0
     browser.go("graph")
     browser.choose("Virtual host", vhost)
-    browser.see("no bindings.")
+    browser.see("no bindings, and 1 queue without a binding")
     assert browser.driver.execute_script("return window.broken") is None

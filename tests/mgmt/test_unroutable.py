@@ -70,6 +70,19 @@ def test_a_dead_letter_that_reaches_no_queue_is_noted(node, vhost, channel):
     assert item["user"] == ""
 
 
+def test_a_dead_letter_whose_exchange_does_not_exist_is_noted(node, vhost, channel):
+    channel.queue_declare("work", arguments={"x-dead-letter-exchange": "missing"})
+    publish(channel, "", "work")
+    method, _, _ = channel.basic_get("work")
+    channel.basic_reject(method.delivery_tag, requeue=False)
+    channel.queue_declare("work", passive=True)
+    (count,) = node.get(f"unroutable/{vhost}")["counts"]
+    assert (count["exchange"], count["prefix"], count["messages"]) == ("missing", "work", 1)
+    page = node.metrics("/metrics/detailed?family=exchange_metrics&vhost=" + vhost)
+    labels = f'vhost="{vhost}",exchange="missing"'
+    assert f"rabbitmq_detailed_exchange_messages_unroutable_total{{{labels}}} 1" in page
+
+
 def test_leveretctl_lists_and_forgets_unroutable_messages(node, vhost, channel):
     ctl = Ctl(node)
     publish(channel, "amq.direct", "k")
@@ -112,5 +125,9 @@ def test_a_value_that_is_not_known_is_refused(node, vhost):
     answer = node.request("PUT", f"vhosts/{vhost}", {"unroutable_publishes": "perhaps"})
     assert answer.status == 400
     assert "accept, refuse" in answer.body["reason"]
+    metadata = {"unroutable_publishes": "perhaps"}
+    answer = node.post("definitions", {"vhosts": [{"name": vhost, "metadata": metadata}]})
+    assert answer.status == 400
+    assert answer.body["problems"][0]["path"] == "vhosts[0].metadata.unroutable_publishes"
     _, said = Ctl(node).fails("update_vhost_metadata", vhost, "--unroutable-publishes", "perhaps")
     assert "accept, refuse" in said

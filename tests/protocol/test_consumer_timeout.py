@@ -158,7 +158,7 @@ def as_4_3():
         yield broker
 
 
-def test_since_4_3_the_consumer_is_cancelled_and_its_late_acks_are_ignored(as_4_3):
+def test_since_4_3_the_consumer_is_cancelled_and_its_late_acks_are_ignored(as_4_3, caplog):
     with opened(as_4_3) as late:
         late.consume("q", consumer_tag="late")
         late.read_content(1, commands.Basic.Deliver)
@@ -166,6 +166,7 @@ def test_since_4_3_the_consumer_is_cancelled_and_its_late_acks_are_ignored(as_4_
             other.consume("q")
             as_4_3.let_pass(3)
             assert late.read_method(1, commands.Basic.Cancel).consumer_tag == "late"
+            assert "consumer 'late' of queue 'q' is cancelled" in caplog.text
             assert other.read_content(1, commands.Basic.Deliver).body == b"x"
             late.send_method(1, commands.Basic.Ack, delivery_tag=1)
             late.consume("q", consumer_tag="late")
@@ -223,7 +224,31 @@ def test_a_warning_comes_when_four_fifths_are_over(caplog):
     assert "has not acknowledged a message of queue 'q' for 180 s; the timeout is 200 s" in line
 
 
-def test_the_consumer_alone_is_cancelled_where_a_setting_says_so(cancelling):
+def test_each_delivery_is_warned_of_once(caplog):
+    """Also a message that was got, and those of a consumer that its client has cancelled."""
+    config = Config(consumer_timeout_ms=600_000)
+    with EmbeddedBroker.in_thread(config, virtual_clock=True) as broker, opened(broker) as client:
+        client.declare("q")
+        for tag in ("gone", "slow"):
+            client.consume("q", consumer_tag=tag)
+            client.publish(1, "q", b"x")
+            client.read_content(1, commands.Basic.Deliver)
+            if tag == "gone":
+                client.call(1, commands.Basic.Cancel, commands.Basic.CancelOk, consumer_tag=tag)
+        client.declare("other")
+        client.publish(1, "other", b"x")
+        client.send_method(1, commands.Basic.Get, queue="other")
+        client.read_content(1, commands.Basic.GetOk)
+        for _ in range(10):
+            broker.advance(CHECK_SECONDS)
+            client.declare("q")
+        assert counts_of(broker) == (3, 0)
+    named = [line for line in caplog.messages if "has not acknowledged a message" in line]
+    assert len(named) == 3
+    assert "consumer 'gone'" in named[0]
+
+
+def test_the_consumer_alone_is_cancelled_where_a_setting_says_so(cancelling, caplog):
     with opened(cancelling) as client:
         client.declare("q")
         client.consume("q", consumer_tag="slow")
@@ -233,6 +258,30 @@ def test_the_consumer_alone_is_cancelled_where_a_setting_says_so(cancelling):
         assert client.read_method(1, commands.Basic.Cancel).consumer_tag == "slow"
         message = client.take("q")
         assert (message.body, message.method.redelivered) == (b"x", True)
+    (line,) = [line for line in caplog.messages if "is cancelled" in line]
+    assert "consumer 'slow' of queue 'q' is cancelled" in line
+    assert "90000 ms" in line
+
+
+def test_what_others_held_before_does_not_hide_a_late_consumer():
+    """A consumer that its client has cancelled, and a message that was got."""
+    patient = {"x-consumer-timeout": ("I", 3_600_000)}
+    config = Config(consumer_timeout_ms=3_600_000, consumer_timeout_action="cancel_consumer")
+    with EmbeddedBroker.in_thread(config, virtual_clock=True) as broker, opened(broker) as client:
+        for queue in ("a", "b", "c"):
+            client.declare(queue)
+            client.publish(1, queue, b"x")
+        client.consume("a", consumer_tag="gone", arguments=patient)
+        client.read_content(1, commands.Basic.Deliver)
+        client.call(1, commands.Basic.Cancel, commands.Basic.CancelOk, consumer_tag="gone")
+        client.send_method(1, commands.Basic.Get, queue="b")
+        client.read_content(1, commands.Basic.GetOk)
+        client.consume("c", consumer_tag="late", arguments={"x-consumer-timeout": ("I", 60_000)})
+        client.read_content(1, commands.Basic.Deliver)
+        broker.advance(CHECK_SECONDS)
+        client.declare("a")
+        broker.advance(CHECK_SECONDS)
+        assert client.read_method(1, commands.Basic.Cancel).consumer_tag == "late"
 
 
 @pytest.mark.parametrize(

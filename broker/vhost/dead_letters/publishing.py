@@ -152,12 +152,15 @@ class DeadLetterer(Actor):
         long. The work of all others was counted when they died.
         """
         vhost = self._vhost
-        exchange = vhost.exchanges.get(dead.queue.options.dead_letter_exchange or "")
+        name = dead.queue.options.dead_letter_exchange or ""
+        exchange = vhost.exchanges.get(name)
         if exchange is None:
+            for run in letter_runs(vhost, dead, name):
+                vhost.unroutable.note(run.letters, "", False)
             return
         done = 0
         work_left_min = vhost.turns.work_left - WORK_AT_ONCE
-        for run in letter_runs(vhost, dead, exchange.name):
+        for run in letter_runs(vhost, dead, name):
             done += self._publish_run(dead, exchange, run, work_left_min)
             if self._rest is not None or vhost.turns.work_left <= work_left_min:
                 self._put_back(dead, done)

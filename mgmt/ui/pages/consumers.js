@@ -19,6 +19,8 @@ const COLUMNS = [
   {key: "exclusive", title: "Exclusive", cell: (row) => (row.exclusive ? "yes" : "no")},
   numberColumn("prefetch_count", "Prefetch count"),
   numberColumn("messages_unacknowledged", "Unacked"),
+  {key: "consumer_timeout", title: "Timeout", number: true, minor: true,
+    cell: (row) => duration(row.consumer_timeout)},
   {key: "arguments", title: "Arguments", cell: (row) =>
     (Object.keys(row.arguments ?? {}).length ? code(row.arguments) : "")},
 ];

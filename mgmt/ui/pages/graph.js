@@ -2,7 +2,7 @@
 // exchanges in between. topology.js finds its edges and what to warn of, layout.js the positions.
 
 import {get, path} from "../api.js";
-import {bindingColumns, bindingKey, titleOf} from "../declared.js";
+import {bindingColumns, bindingKey, DEFAULT, titleOf} from "../declared.js";
 import {fold, h, panel, render, svg} from "../dom.js";
 import {field, input} from "../forms.js";
 import {clip, duration, plural, rate} from "../format.js";
@@ -75,15 +75,16 @@ async function load(vhost) {
     if ([401, 403].includes(error.status)) return [];
     throw error;
   });
-  const [bindings, exchanges, queues, policies, shovels, links] = await Promise.all([
+  const [bindings, exchanges, queues, policies, shovels, links, noted] = await Promise.all([
     get(path("bindings", vhost)),
     get(path("exchanges", vhost), {columns: EXCHANGE_COLUMNS}),
     get(path("queues", vhost), {columns: QUEUE_COLUMNS}),
     ifAllowed(get(path("policies", vhost))),
     ifAllowed(get(path("shovels", vhost))),
-    ifAllowed(get(path("federation-links", vhost)))]);
+    ifAllowed(get(path("federation-links", vhost))),
+    ifAllowed(get(path("unroutable", vhost), {count: 0}))]);
   return {bindings: bindings.filter((one) => one.source), exchanges, queues, policies, shovels,
-    links};
+    links, unroutable: noted.counts ?? []};
 }
 
 // Returns a function that computes the rates of shovels from two lists of them.
@@ -102,62 +103,82 @@ function shovelRates() {
 }
 
 function draw({picture, said, warnings}, view, filter) {
-  const {vhost, edges, warnings: warned} = view;
+  const {vhost, edges, loose, warnings: warned} = view;
   const wanted = edges.filter((one) => !filter
     || [one.source, one.destination, one.routing_key].join("\n").toLowerCase().includes(filter));
-  const shown = readable(wanted);
-  const layout = layOut(shown);
-  const cut = wanted.length - shown.length;
-  render(said, describe(vhost, shown, layout.boxes),
-    cut > 0 && h("strong", {}, ` ${plural(cut, "line")} not shown: use the filter to `
-      + "select others."));
+  const wantedLoose = loose.filter((name) => name.toLowerCase().includes(filter));
+  const {shown, boxes} = readable(wanted);
+  const shownLoose = wantedLoose.slice(0, BOXES_MAX - boxes);
+  const layout = layOut(shown, shownLoose);
+  const cut = [[wanted.length - shown.length, "line"],
+    [wantedLoose.length - shownLoose.length, "queue"]].filter(([number]) => number > 0);
+  render(said, describe(vhost, shown, boxes, shownLoose.length),
+    cut.length > 0 && h("strong", {}, ` ${cut.map((one) => plural(...one)).join(" and ")} not `
+      + "shown: use the filter to select others."));
   render(warnings, warned.slice(0, WARNINGS_MAX).map((one) => warningView(one, vhost)),
     warned.length > WARNINGS_MAX && h("li", {}, `and ${warned.length - WARNINGS_MAX} more`));
   const {width, height} = layout;
-  render(picture, shown.length > 0 && svg("svg", {width, height, viewBox: `0 0 ${width} ${height}`,
+  render(picture, layout.boxes.length > 0 && svg("svg", {width, height, viewBox: `0 0 ${width} ${height}`,
     role: "group", "aria-label": "Bindings"},
   layout.edges.map(edgeView), layout.boxes.map((one) => boxView(one, view))));
 }
 
-function describe(vhost, shown, boxes) {
-  if (!shown.length) return `Virtual host ${vhost}: no bindings.`;
+function describe(vhost, shown, boxes, loose) {
   const isBound = (one) => ["binding", "shard", "partition"].includes(one.kind);
   const bindings = shown.filter(isBound).length;
   const others = shown.length - bindings;
-  return `Virtual host ${vhost}: ${plural(bindings, "binding")} between ${boxes.length} `
-    + `exchanges and queues${others ? `, and ${plural(others, "line")} of dead letters, alternate `
-    + "exchanges, shovels and federation" : ""}. The default exchange, which routes to every queue `
-    + "by its name, is not shown.";
+  const parts = [shown.length ? `${plural(bindings, "binding")} between ${boxes} exchanges and queues`
+    : "no bindings",
+  others && `${plural(others, "line")} of dead letters, alternate exchanges, shovels and federation`,
+  loose && `${plural(loose, "queue")} without a binding`].filter(Boolean);
+  const list = [parts.slice(0, -1).join(", "), parts.at(-1)].filter(Boolean).join(", and ");
+  return `Virtual host ${vhost}: ${list}. The default exchange, which routes to every queue by its `
+    + "name, is not shown.";
 }
 
-function warningView({text, exchange, queue}, vhost) {
-  const href = exchange !== undefined ? to("exchanges", vhost, exchange)
-    : queue !== undefined && to("queues", vhost, queue);
+function warningView({text, exchange, queue, isUnroutable}, vhost) {
+  const href = (isUnroutable && to("admin", "vhosts", vhost))
+    || (exchange !== undefined && to("exchanges", vhost, exchange))
+    || (queue !== undefined && to("queues", vhost, queue));
   return h("li", {class: "bad"}, href ? h("a", {href}, text) : text);
 }
 
-// Limits the edges to what is readable: the first ones, with few enough boxes.
+// Limits the edges to what is readable: few enough, with few enough boxes. Returns {shown, boxes},
+// the number of these.
 function readable(edges) {
   const boxes = new Set();
   const shown = [];
-  for (const one of edges) {
+  for (const one of inTurn(edges)) {
     const ends = [one.from, one.into];
     const isFull = boxes.size + ends.filter((end) => !boxes.has(end)).length > BOXES_MAX;
     if (isFull || shown.length >= BINDINGS_MAX) continue;
     for (const end of ends) boxes.add(end);
     shown.push(one);
   }
-  return shown;
+  return {shown, boxes: boxes.size};
+}
+
+// One edge of each kind in turn, so that bindings do not crowd out all others.
+function inTurn(edges) {
+  const kinds = new Map();
+  for (const one of edges) {
+    if (!kinds.has(one.kind)) kinds.set(one.kind, []);
+    kinds.get(one.kind).push(one);
+  }
+  const lists = [...kinds.values()];
+  const longest = lists.reduce((most, one) => Math.max(most, one.length), 0);
+  return Array.from({length: longest}, (_, place) => lists.flatMap((one) => one[place] ?? [])).flat();
 }
 
 function edgeView({parts, from, into, kind, source, destination, keys, ...flow}) {
-  const {x2, y2} = parts.at(-1);
-  const said = [keys.map((key) => key || "(no key)").join(", "), flowOf(flow)].filter(Boolean)
-    .join(", ");
+  const {x2, y2, arrives} = parts.at(-1);
+  const head = x2 - 7 * arrives;
+  const said = [keys.map((key) => key || "(no key)").join(", "),
+    flow.rate === 0 ? rate(0) : flowOf(flow) || "rate unknown"].join(", ");
   return svg("g", {"data-key": `${kind}\n${from}\n${into}`, class: `edge ${kind}`},
     svg("path", {d: parts.map(curve).join("")}),
-    svg("path", {class: "head", d: `M${x2 - 7} ${y2 - 4} L${x2} ${y2} L${x2 - 7} ${y2 + 4}`}),
-    svg("text", {x: x2 - 12, y: y2 - 4, "text-anchor": "end"},
+    svg("path", {class: "head", d: `M${head} ${y2 - 4} L${x2} ${y2} L${head} ${y2 + 4}`}),
+    svg("text", {x: x2 - 12 * arrives, y: y2 - 4, "text-anchor": arrives > 0 ? "end" : "start"},
       [clip(keys.join(", "), KEY_MAX), flowOf(flow)].filter(Boolean).join("  ")),
     svg("title", {}, `${source} to ${destination}: ${said}`));
 }
@@ -168,15 +189,15 @@ function flowOf({rate: flow, isBound}) {
   return `${isBound ? "≤ " : ""}${rate(flow)}`;
 }
 
-function curve({x1, y1, x2, y2}, place) {
-  const bend = Math.max(60, (x2 - x1) / 2);
+function curve({x1, y1, x2, y2, leaves, arrives}, place) {
+  const bend = Math.max(60, Math.abs(x2 - x1) / 2);
   const begin = `${place ? "L" : "M"}${x1} ${y1}`;
-  return `${begin} C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
+  return `${begin} C${x1 + bend * leaves} ${y1} ${x2 - bend * arrives} ${y2} ${x2} ${y2}`;
 }
 
 function boxView({key, kind, name, x, y, height}, {vhost, queues, exchanges}) {
   const pages = {queue: "queues", exchange: "exchanges"};
-  const href = pages[kind] ? to(pages[kind], vhost, name) : to("admin", "shovels");
+  const href = pages[kind] ? to(pages[kind], vhost, name || DEFAULT) : to("admin", "shovels");
   const queue = kind === "queue" ? queues.get(name) : undefined;
   const what = queue?.type === "stream" ? "stream" : kind;
   const held = backlog(queue, duration);

@@ -1,7 +1,8 @@
 // Computes the layout of the bindings diagram. Boxes are in layers from left to right: an exchange
 // is to the right of all exchanges that are bound to it and of other brokers that send to it,
 // queues are behind them, and other brokers to which messages go are last. Lines of dead letters
-// lead back from queues and place nothing. A line that
+// and shovels may lead back from queues, and place nothing: these leave their box at its left and
+// reach the other at its right; those within a layer have both ends at the right. A line that
 // crosses a layer gets a slot between its boxes, so that it does not seem to start at one. Within a
 // layer, boxes are ordered by the positions of their neighbours, so that few lines cross. Each line
 // has its own slot at both of its boxes, and the height of a box is proportional to its lines, so
@@ -19,16 +20,20 @@ const MARGIN = 10;
 const LATE = ["queue", "elsewhere"];
 const SWEEPS = 4;
 
-// found: edges as topology.js makes them. Returns {boxes, edges, width, height}.
-export function layOut(found) {
+// found: edges as topology.js makes them. loose: names of queues without an edge. Returns {boxes,
+// edges, width, height}, where an edge has parts with {x1, y1, x2, y2, leaves, arrives}: the
+// direction at its ends, 1 to the right and -1 to the left.
+export function layOut(found, loose) {
   const edges = edgesOf(found);
-  const boxes = boxesOf(edges);
+  const boxes = boxesOf(edges, loose);
   const layers = layersOf(boxes, edges);
   for (const edge of edges) divide(edge, layers);
   for (let sweep = 0; sweep < SWEEPS; sweep += 1) order(layers, sweep % 2 === 0);
   place(layers);
   for (const box of layers.flat()) attach(box);
-  const width = layers.length * (BOX_WIDTH + LAYER_GAP) - LAYER_GAP + 2 * MARGIN;
+  const isLastBeside = layers.at(-1)?.some((box) => box.right.length);
+  const gaps = layers.length - (isLastBeside ? 0 : 1);
+  const width = layers.length * BOX_WIDTH + gaps * LAYER_GAP + 2 * MARGIN;
   const lowest = Math.max(0, ...layers.flat().map((box) => box.y + box.height));
   return {boxes: [...boxes.values()], edges, width: Math.max(width, 0), height: lowest + MARGIN};
 }
@@ -45,7 +50,7 @@ function edgesOf(found) {
   return [...edges.values()];
 }
 
-function boxesOf(edges) {
+function boxesOf(edges, loose) {
   const boxes = new Map();
   const box = (key) => {
     const kind = key.split(" ", 1)[0];
@@ -59,19 +64,22 @@ function boxesOf(edges) {
     edge.start = box(edge.from);
     edge.end = box(edge.into);
   }
+  for (const name of loose) box(`queue ${name}`);
   return boxes;
 }
 
 // Splits an edge into parts from each layer to the next one, through invisible boxes.
 function divide(edge, layers) {
   const stops = [edge.start];
-  for (let layer = edge.start.layer + 1; layer < edge.end.layer; layer += 1) {
+  const step = Math.sign(edge.end.layer - edge.start.layer);
+  for (let layer = edge.start.layer + step; step && layer !== edge.end.layer; layer += step) {
     const stop = {layer, rank: layers[layer].length, inward: [], outward: []};
     layers[layer].push(stop);
     stops.push(stop);
   }
   stops.push(edge.end);
-  edge.parts = stops.slice(1).map((end, place) => ({start: stops[place], end}));
+  edge.parts = stops.slice(1).map((end, place) =>
+    ({start: stops[place], end, leaves: step || 1, arrives: step || -1}));
   for (const part of edge.parts) {
     part.start.outward.push(part);
     part.end.inward.push(part);
@@ -124,22 +132,28 @@ function place(layers) {
     for (const box of layer) {
       box.x = MARGIN + number * (BOX_WIDTH + LAYER_GAP);
       box.y = y;
+      box.left = [...box.inward.filter((part) => part.arrives > 0),
+        ...box.outward.filter((part) => part.leaves < 0)];
+      box.right = [...box.outward.filter((part) => part.leaves > 0),
+        ...box.inward.filter((part) => part.arrives < 0)];
       const least = box.kind === "queue" ? QUEUE_MIN : BOX_MIN;
-      box.height = Math.max(least, ROW * Math.max(box.inward.length, box.outward.length));
+      box.height = Math.max(least, ROW * Math.max(box.left.length, box.right.length));
       y += box.height + BOX_GAP;
     }
   }
 }
 
-// Lines are attached to a box in the order of their sources.
+// Lines are attached to a side of a box in the order of their other boxes.
 function attach(box) {
-  const spread = (edges, other, set) => {
-    edges.sort((one, two) => other(one).y - other(two).y);
-    const step = box.height / edges.length;
-    edges.forEach((edge, number) => set(edge, box.y + step * (number + 0.5)));
+  const spread = (parts, x) => {
+    const other = ({start, end}) => (start === box ? end : start).y;
+    parts.sort((one, two) => other(one) - other(two));
+    parts.forEach((part, number) => {
+      const y = box.y + box.height / parts.length * (number + 0.5);
+      if (part.start === box && !(part.end === box && "x1" in part)) Object.assign(part, {x1: x, y1: y});
+      else Object.assign(part, {x2: x, y2: y});
+    });
   };
-  spread(box.outward, (edge) => edge.end,
-    (edge, y) => Object.assign(edge, {x1: box.x + BOX_WIDTH, y1: y}));
-  spread(box.inward, (edge) => edge.start,
-    (edge, y) => Object.assign(edge, {x2: box.x, y2: y}));
+  spread(box.left, box.x);
+  spread(box.right, box.x + BOX_WIDTH);
 }

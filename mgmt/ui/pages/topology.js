@@ -6,7 +6,7 @@
 // all messages of its exchange take it; otherwise it is a bound, of the smaller of the rates at its
 // ends.
 
-import {plural} from "../format.js";
+import {plural, time} from "../format.js";
 
 export const BINDING = "binding";
 const SHARD = "shard";
@@ -23,19 +23,21 @@ const ELSEWHERE = "elsewhere";
 const rateOf = (row, name) => row?.message_stats?.[`${name}_details`]?.rate;
 const at = (rows) => new Map(rows.map((row) => [row.name, row]));
 
-// found: {bindings, exchanges, queues, policies, shovels, links} of one virtual host, as in the
-// API. moved: the rates of shovels by name. Returns {edges, warnings}, where an edge has {from,
-// into, kind, source, destination, routing_key, rate, isBound}, and a warning {text, exchange or
-// queue}.
+// found: {bindings, exchanges, queues, policies, shovels, links, unroutable} of one virtual host, as
+// in the API; unroutable: the counts of messages that reached no queue. moved: the rates of shovels
+// by name. Returns {edges, loose, warnings}, where an edge has {from, into, kind, source,
+// destination, routing_key, rate, isBound}, loose are names of queues without an edge, and a warning
+// has {text} with exchange, queue or isUnroutable.
 export function topology(found, moved) {
-  const exchanges = at(found.exchanges);
-  const queues = at(found.queues);
   const policies = at(found.policies);
+  const rows = found.exchanges.map((one) => ({...one, alternate: alternateOf(one, policies)}));
+  const exchanges = at(rows);
+  const queues = at(found.queues);
   const warnings = [];
   const edges = [
     ...found.bindings.map((one) => bindingEdge(one)),
-    ...alternateEdges(found.exchanges, exchanges, policies, warnings),
-    ...deadLetterEdges(found.queues, exchanges, queues, warnings),
+    ...alternateEdges(exchanges, warnings),
+    ...deadLetterEdges(found, exchanges, queues, warnings),
     ...found.shovels.filter((one) => one.src_uri).map((one) => shovelEdge(one, moved)),
     ...found.links.map(federationEdge),
   ];
@@ -45,8 +47,10 @@ export function topology(found, moved) {
     leading.get(one.from).add(one.into);
   }
   for (const one of edges) addRate(one, leading, exchanges, queues);
-  warnings.push(...nowhere(found.exchanges, leading), ...failing(found));
-  return {edges, warnings};
+  warnings.push(...lost(found.unroutable), ...nowhere(found.exchanges, leading), ...failing(found));
+  const linked = new Set(edges.flatMap((one) => [one.from, one.into]));
+  const loose = [...queues.keys()].filter((name) => !linked.has(`queue ${name}`));
+  return {edges, loose, warnings};
 }
 
 function edge(from, into, kind, key, rate) {
@@ -61,36 +65,48 @@ function bindingEdge(one) {
     one.routing_key);
 }
 
-function alternateEdges(rows, exchanges, policies, warnings) {
-  return rows.flatMap((one) => {
-    const name = one.arguments?.["alternate-exchange"]
-      ?? policies.get(one.policy)?.definition["alternate-exchange"];
-    if (name === undefined) return [];
-    if (!exchanges.has(name)) {
-      warnings.push({exchange: one.name, text: `The alternate exchange ${name} of exchange `
-        + `${one.name} does not exist: messages that match no binding are lost.`});
+const alternateOf = (exchange, policies) => exchange.arguments?.["alternate-exchange"]
+  ?? policies.get(exchange.policy)?.definition["alternate-exchange"];
+
+function alternateEdges(exchanges, warnings) {
+  const having = [...exchanges.values()].filter((one) => one.alternate !== undefined);
+  return having.map(({name, alternate}) => {
+    if (!exchanges.has(alternate)) {
+      warnings.push({exchange: name, text: `The alternate exchange ${alternate} of exchange `
+        + `${name} does not exist: messages that match no binding are lost.`});
     }
-    return [edge(`exchange ${one.name}`, `exchange ${name}`, ALTERNATE, "unroutable")];
+    return edge(`exchange ${name}`, `exchange ${alternate}`, ALTERNATE, "unroutable");
   });
 }
 
-function deadLetterEdges(rows, exchanges, queues, warnings) {
+function deadLetterEdges({bindings, queues: rows}, exchanges, queues, warnings) {
+  const sources = new Set(bindings.map((one) => one.source));
+  const bound = new Set(bindings.map((one) => `${one.source}\n${one.routing_key}`));
+  const isLeading = (name, key) => {
+    const {type, alternate} = exchanges.get(name);
+    return type !== "direct" || alternate !== undefined || !sources.has(name)
+      || bound.has(`${name}\n${key}`);
+  };
   return rows.flatMap((one) => {
     const of = (name) => one.arguments?.[`x-${name}`] ?? one.effective_policy_definition?.[name];
     const name = of("dead-letter-exchange");
     if (name === undefined) return [];
     const from = `queue ${one.name}`;
     const key = of("dead-letter-routing-key");
+    const waits = of("dead-letter-strategy") === "at-least-once"
+      && of("overflow") === "reject-publish";
+    const warn = (text) => warnings.push({queue: one.name,
+      text: `${text}: ${waits ? "they wait in it" : "they are lost"}.`});
     if (name === "") {
       if (key !== undefined && !queues.has(key)) {
-        warnings.push({queue: one.name, text: `Queue ${one.name} sends its dead letters to queue `
-          + `${key}, which does not exist: they are lost.`});
+        warn(`Queue ${one.name} sends its dead letters to queue ${key}, which does not exist`);
       }
       return [edge(from, `queue ${key ?? one.name}`, DEAD_LETTERS, "dead letters")];
     }
-    if (!exchanges.has(name)) {
-      warnings.push({queue: one.name, text: `The dead-letter exchange ${name} of queue ${one.name} `
-        + "does not exist: its dead letters are lost."});
+    const what = `Queue ${one.name} sends its dead letters to exchange ${name}`;
+    if (!exchanges.has(name)) warn(`${what}, which does not exist`);
+    else if (key !== undefined && !isLeading(name, key)) {
+      warn(`${what} with the key ${key || "''"}, with which nothing is bound there`);
     }
     return [edge(from, `exchange ${name}`, DEAD_LETTERS, key ? `dead letters, ${key}`
       : "dead letters")];
@@ -99,7 +115,7 @@ function deadLetterEdges(rows, exchanges, queues, warnings) {
 
 // A URI without a host is the node itself, whose objects are those of the diagram.
 const isHere = (uri, vhost) => {
-  const found = /^amqps?:\/\/(?:\/(.*))?$/.exec(uri);
+  const found = /^amqps?:\/\/(?:\/([^?]*))?(?:\?.*)?$/.exec(uri);
   return Boolean(found) && decodeURIComponent(found[1] ?? "/") === vhost;
 };
 
@@ -108,7 +124,8 @@ function shovelEdge(one, moved) {
     const queue = one[`${side}_queue`];
     const exchange = one[`${side}_exchange`];
     if (!isHere(one[`${side}_uri`], one.vhost)) {
-      return `${other} ${queue ?? exchange ?? ""} at ${one[`${side}_uri`]}`;
+      const name = queue ?? exchange ?? one[`${side}_address`] ?? "";
+      return `${other} ${name} at ${one[`${side}_uri`]}`;
     }
     return queue !== undefined ? `queue ${queue}` : `exchange ${exchange ?? ""}`;
   };
@@ -141,6 +158,16 @@ function addRate(one, leading, exchanges, queues) {
   const ends = [into, one.kind === ALTERNATE ? rateOf(source, "publish_in")
     : rateOf(source, "publish_out")].filter((rate) => rate !== undefined);
   if (ends.length) Object.assign(one, {rate: Math.min(...ends), isBound: true});
+}
+
+// Messages that have reached no queue, and were not returned to their publishers.
+function lost(counts) {
+  return counts.map((one) => ({...one, messages: one.messages - one.returned}))
+    .filter((one) => one.messages > 0)
+    .map(({exchange, prefix, messages, last_ms: last}) => ({isUnroutable: true,
+      text: `${plural(messages, "message")} to exchange ${exchange || "(default)"} with `
+        + `${prefix ? `a key that begins with ${prefix}` : "no key"} reached no queue, the last one `
+        + `at ${time(last)}.`}));
 }
 
 // Exchanges that every virtual host has are only of interest if messages come to them.

@@ -7,6 +7,7 @@ from leveret.broker.vhost.unroutable_messages import (
     BEGINNING_BYTES,
     BODIES_BYTES_MAX,
     COUNTS_MAX,
+    EXCHANGES_MAX,
     MESSAGES_MAX,
     OTHERS,
     UnroutableMessages,
@@ -69,6 +70,14 @@ def test_further_prefixes_are_counted_together():
     counts = counts_of(noted(*keys))
     assert len(counts) == COUNTS_MAX + 1
     assert counts["x", OTHERS] == 5
+
+
+def test_further_exchanges_are_counted_together():
+    """Dead-letter exchanges that do not exist may have any names."""
+    count = COUNTS_MAX + EXCHANGES_MAX
+    counts = counts_of(noted(*[(f"x{number}", "k", [b""]) for number in range(count + 5)]))
+    assert len(counts) == count + 1
+    assert counts[OTHERS, OTHERS] == 5
 
 
 def test_the_last_messages_are_kept_the_newest_first():

@@ -126,3 +126,12 @@ def test_a_client_cannot_fill_the_log_with_messages_in_a_cycle(vhost, caplog):
     dropped = [one for one in caplog.messages if "in a cycle and is dropped" in one]
     assert len(letters(vhost.queues["a"])) == 100
     assert len(dropped) == LINES_A_MINUTE
+
+
+def test_letters_to_an_exchange_that_does_not_exist_are_noted_as_unroutable(vhost):
+    publish(queue(vhost, "q", message_ttl=5, dead_letter_exchange="gone"), *NUMBERS)
+    vhost.clock.advance(1)
+    (count,) = vhost.unroutable.counts()
+    assert (count.exchange, count.prefix, count.messages) == ("gone", "q", len(NUMBERS))
+    run, place = next(vhost.unroutable.newest())
+    assert run.messages[place].body == NUMBERS[-1]
