@@ -20,12 +20,11 @@ GROWTHS_MAX: Final = 10_000
 class RetryDelay(NamedTuple):
     """The delay of retries. multiplier_thousandths: NO_MULTIPLIER, or at least 1000.
 
-    is_for_failed, is_for_returned: which returned messages are delayed: those whose delivery has
-    failed, as when the channel ends, and those that a client gives back.
+    kind: which messages are delayed: `failed`, those whose delivery has failed, as when the channel
+    ends; `returned`, those that a client gives back; or `all`.
     """
 
-    is_for_failed: bool
-    is_for_returned: bool
+    kind: str
     least_ms: int
     most_ms: int
     multiplier_thousandths: int
@@ -36,7 +35,7 @@ class RetryDelay(NamedTuple):
 
     def is_for(self, is_failed: bool) -> bool:
         """Whether a returned message is delayed."""
-        return self.is_for_failed if is_failed else self.is_for_returned
+        return self.kind in ("all", "failed" if is_failed else "returned")
 
 
 def delay_ms(count: int, least_ms: int, most_ms: int, multiplier_thousandths: int) -> int:
@@ -67,11 +66,11 @@ def retry_delay(options: QueueOptions) -> RetryDelay | None:
     if most_ms is None:
         most_ms = least_ms if multiplier is None else TTL_MS_MAX
     thousandths = NO_MULTIPLIER if multiplier is None else round(multiplier * THOUSAND)
-    return RetryDelay(kind != "returned", kind != "failed", least_ms, most_ms, thousandths)
+    return RetryDelay(kind, least_ms, most_ms, thousandths)
 
 
 def delay_text(kind: str, least_ms: int, most_ms: int, multiplier_thousandths: int) -> str:
-    """The delay as RabbitMQ shows it (`rabbit_quorum_queue:fmt_delayed_retry`)."""
+    """A `RetryDelay` as RabbitMQ shows it (`rabbit_quorum_queue:fmt_delayed_retry`)."""
     growth = ""
     if multiplier_thousandths != NO_MULTIPLIER:
         growth = f", multiplier: {multiplier_thousandths / THOUSAND:g}"

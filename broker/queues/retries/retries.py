@@ -330,19 +330,13 @@ class Retries:
     def status(self) -> RetryStatus:
         """The figures for management."""
         offset_ms, waiting, delay = self._wall_offset_ms, self.waiting, self._delay
-        shown = "disabled"
-        if delay is not None:
-            kind = "all" if delay.is_for_failed and delay.is_for_returned else (
-                "failed" if delay.is_for_failed else "returned"
-            )  # fmt: skip
-            shown = delay_text(kind, delay.least_ms, delay.most_ms, delay.multiplier_thousandths)
         next_ms, last_ms = waiting.next_due_ms, waiting.last_due_ms
         return RetryStatus(
             delivery_limit=self._limit,
             delayed_bytes=waiting.bytes,
             next_delayed_ms=next_ms and next_ms + offset_ms,
             last_delayed_ms=last_ms and last_ms + offset_ms,
-            delayed_retry=shown,
+            delayed_retry="disabled" if delay is None else delay_text(*delay),
         )
 
     def close(self) -> None:
