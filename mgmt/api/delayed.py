@@ -8,7 +8,7 @@ message ids, headers and routing keys, or all of them.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from heapq import heappush, heapreplace
+from heapq import heappush, heappushpop
 from typing import Any, Final
 
 import msgspec
@@ -96,6 +96,20 @@ async def _pieces(inspection: ExchangeInspection) -> AsyncGenerator[WaitingPiece
             yield piece
 
 
+async def _chosen_pieces(
+    call: Call, inspection: ExchangeInspection, chosen: Chosen
+) -> AsyncGenerator[tuple[WaitingPiece, list[WaitingMessage]], None]:
+    """The pieces of this node, each with those of its messages that are chosen."""
+    async with aclosing(_pieces(inspection)) as pieces:
+        async for piece in pieces:
+            found = []
+            for one in piece.messages:
+                if chosen.takes(one):
+                    found.append(one)
+                await call.node.give_way()
+            yield piece, found
+
+
 # Listing
 
 
@@ -128,19 +142,23 @@ async def _of_this_node(
     matching = 0
     # The heap has the earliest messages, and the latest of them first.
     heap: list[tuple[int, int, WaitingMessage]] = []
-    async with aclosing(_pieces(inspection)) as pieces:
-        async for piece in pieces:
-            for one in piece.messages:
-                if chosen.takes(one):
-                    matching += 1
-                    item = (-one.due_ms, -matching, one)
-                    if len(heap) < count:
-                        heappush(heap, item)
-                    elif heap and item > heap[0]:
-                        heapreplace(heap, item)
-                await call.node.give_way()
+    async with aclosing(_chosen_pieces(call, inspection, chosen)) as pieces:
+        async for _, found in pieces:
+            for one in found:
+                matching += 1
+                _add_earliest(heap, (-one.due_ms, -matching, one), count)
     items = [await _view(call, one, truncate) for _, _, one in sorted(heap, reverse=True)]
     return {"messages": inspection.count, "matching": matching, "items": items}
+
+
+def _add_earliest(
+    heap: list[tuple[int, int, WaitingMessage]], item: tuple[int, int, WaitingMessage], count: int
+) -> None:
+    """Add an item to a heap that keeps the largest items, at most `count` of them."""
+    if len(heap) < count:
+        heappush(heap, item)
+    elif heap:
+        heappushpop(heap, item)
 
 
 async def _view(call: Call, one: WaitingMessage, truncate: int) -> View:
@@ -233,13 +251,8 @@ async def _act(
 ) -> int:
     """Act on the chosen messages of this node. Returns how many there were."""
     done = 0
-    async with aclosing(_pieces(inspection)) as pieces:
-        async for piece in pieces:
-            found = []
-            for one in piece.messages:
-                if chosen.takes(one):
-                    found.append(one)
-                await call.node.give_way()
+    async with aclosing(_chosen_pieces(call, inspection, chosen)) as pieces:
+        async for piece, found in pieces:
             with _faults():
                 done += await given_in_task(act(piece, found))
             # Otherwise all that is sent would be in memory at once.
