@@ -17,6 +17,7 @@ from leveret.broker.queues.delivery.reading import read_on
 from leveret.broker.runtime.pending import Answer, given
 from leveret.broker.runtime.pending_in_task import given_in_task
 from leveret.broker.vhost.delayed_messages import BUCKETS, Bucket, DelayedMessages, Loaded
+from leveret.broker.vhost.safe_waiter import SafeWaiter
 from leveret.storage.messages.message import Entry
 
 
@@ -132,17 +133,6 @@ class DelayedInspection:
         answer: Answer[None] = Answer()
         self._delayed.when_safe(SafeWaiter(answer))
         return answer
-
-
-class SafeWaiter:
-    """Waits until something is on disk (`backing_queue.Waiter`)."""
-
-    def __init__(self, answer: Answer[None]) -> None:
-        self._answer = answer
-
-    def confirm(self, first: int, holder: object) -> None:
-        """It is on disk."""
-        self._answer.give(None)
 
 
 class ReplicatedPiece:

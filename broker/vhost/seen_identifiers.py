@@ -38,6 +38,7 @@ from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.long_work import Step
 from leveret.broker.runtime.names import EXCHANGE, resource
 from leveret.broker.runtime.pending import Answer
+from leveret.broker.vhost.safe_waiter import SafeWaiter
 from leveret.storage.contract.backing_queue import BackingQueue, Unreadable
 from leveret.storage.messages.message import Address, Entry, Message
 from leveret.storage.messages.message_run import run_of
@@ -157,7 +158,7 @@ class SeenIdentifiers:
         if self._backing is None:
             answer.give(None)
         else:
-            self._backing.when_safe(_Safe(answer), 0, self)
+            self._backing.when_safe(SafeWaiter(answer), 0, self)
 
     def _keep(self, seen: SeenKey, now_ms: int) -> bool:
         """Keep one that is not known; returns whether it is safe only later."""
@@ -234,17 +235,6 @@ class SeenIdentifiers:
         self.known.clear()
         backing, self._backing = self._backing, None
         return iter(()) if backing is None else backing.delete()
-
-
-class _Safe:
-    """A `Waiter`: gives an answer."""
-
-    def __init__(self, answer: Answer[None]) -> None:
-        self._answer = answer
-
-    def confirm(self, first: int, holder: object) -> None:
-        """All identifiers are safe."""
-        self._answer.give(None)
 
 
 class SeenPlaces:
