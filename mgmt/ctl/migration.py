@@ -46,7 +46,6 @@ MIGRATION: Final = "Migration"
 PASSWORD_VARIABLE: Final = "LEVERET_MIGRATION_PASSWORD"
 PAUSE_FACTOR: Final = 5
 """A look at very many queues takes long. The pause after it is longer by this factor."""
-LINKS_MAX: Final = 500
 _PATIENCE: Final = "--timeout <seconds> lets each request take longer"
 
 
@@ -100,7 +99,7 @@ def _wanted(ctl: CommandRun, there: MigrationState | None) -> MigrationState:
     """The migration that the arguments ask for, or the one that there is. Raises CtlError."""
     uri, management = ctl.argument(0), str(ctl.options.get("management") or "")
     is_back = bool(ctl.options.get("back"))
-    wanted = MigrationState(uri, management, way=BACK if is_back else IN, links_max=LINKS_MAX)
+    wanted = MigrationState(uri, management, way=BACK if is_back else IN)
     if there is not None:
         if is_back != (there.way == BACK) and (uri or is_back):
             raise _other_migration(there)

@@ -20,7 +20,12 @@ TERMINATED: Final = "terminated"
 
 def plan_lines(plan: Plan, state: MigrationState, *, is_all: bool) -> Iterator[str]:
     """What a migration will do, and what it cannot carry over. is_all: without limits."""
-    shown_max = sys.maxsize if is_all else SHOWN_MAX
+    yield from _steps(plan)
+    yield from _warnings(plan, state)
+    yield from _exceptions(plan, sys.maxsize if is_all else SHOWN_MAX)
+
+
+def _steps(plan: Plan) -> Iterator[str]:
     yield f"Migration from {plan.source} to {plan.target}"
     yield ""
     counts = {LISTS[name]: len(plan.definitions[name]) for name in LISTS}
@@ -34,21 +39,29 @@ def plan_lines(plan: Plan, state: MigrationState, *, is_all: bool) -> Iterator[s
         f"{_counted(plan.connections, 'connection')} of programs. Move the programs while this "
         "command runs, in any order: messages reach consumers at both brokers meanwhile."
     )
+
+
+def _warnings(plan: Plan, state: MigrationState) -> Iterator[str]:
+    """What differs while messages move."""
     if plan.kinds.total() > state.links_max:
         yield (
-            f"At most {state.links_max} links run at a time, those of queues with messages first: "
-            "--links changes that."
+            f"At most {state.links_max} links run at a time, those of queues with messages first. "
+            "--links sets another number."
         )
     if plan.kinds["stream"]:
         yield (
-            "Streams are copied: offsets of consumers are not valid at the target. A roll-back "
-            "does not copy them back, so move their producers last."
+            "Streams are copied: stored offsets of consumers are not valid at the target. A "
+            "roll-back does not copy streams back, so move their producers last."
         )
     yield (
-        "Messages have their whole time to live again when they move, and limits of lengths hold "
-        "at each broker. Messages that a broken link moves again have the header "
+        "The time to live of a message starts again when it moves, and length limits hold at each "
+        "broker. Messages that a link moves again after a failure have the header "
         "x-source-redelivered; those of streams have x-source-offset."
     )
+
+
+def _exceptions(plan: Plan, shown_max: int) -> Iterator[str]:
+    """What is changed at the target, left out, or moved at the end: lists of objects."""
     if plan.changed:
         title = "These objects of the target are changed, or stay different:"
         yield from _listed(title, plan.changed, shown_max)
