@@ -94,7 +94,7 @@ def _find_queues(session: Session, target: PublishTarget, exchange: Exchange) ->
     target.is_simple = False
     if not is_reply(target.address):
         if session.vhost.refuses_unroutable:
-            _require_care(session, target, exchange)
+            _require_mandatory(session, target, exchange)
         found = Route(exchange, [target.address.routing_key], routing.NO_PROPERTIES)
         is_complete = found.go_on(WORK_AT_ONCE)
         is_seen = bool(session.services.interceptors)
@@ -113,7 +113,7 @@ def _find_queues(session: Session, target: PublishTarget, exchange: Exchange) ->
     target.generation = session.vhost.generation
 
 
-def _require_care(session: Session, target: PublishTarget, exchange: Exchange) -> None:
+def _require_mandatory(session: Session, target: PublishTarget, exchange: Exchange) -> None:
     """Raise 406 if unroutable messages of this publisher would be dropped silently."""
     if target.is_mandatory or exchange.alternate is not None or not session.may_be_mandatory:
         return
