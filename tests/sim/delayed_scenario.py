@@ -4,8 +4,8 @@
     python -m tests.sim.delayed_scenario --seeds 1000       many of them, from --first on
 
 Faults and clients are those of tests/sim/quorum_scenario.py. Messages are published with delays;
-some are released early or cancelled. Each entry, and the end, is checked against the promises RD1,
-RD2 and RD5 of docs/design/delayed-messages.md.
+some are released early or cancelled. Each entry, and the end, is checked against the promises QD1,
+QD2 and QD5 of docs/design/delayed-messages.md.
 """
 
 from leveret.cluster.quorum.machine.commands import DeadLetterStrategy, Options
@@ -49,11 +49,11 @@ class DelayedScenario(QuorumScenario):
         while waiting.count:
             # The clock of the last leader may be behind that of an earlier one.
             left_ms = waiting.last_ms() - min(node.clock for node in world.nodes.values())
-            require(left_ms > -SETTLE_MS, "RD1: a message still waits")
+            require(left_ms > -SETTLE_MS, "QD1: a message still waits")
             world.run(SETTLE_MS)
         world.run(SETTLE_MS)
         left = books.confirmed - books.released - books.cancelled
-        require(not left, "RD1: confirmed and not released:", sorted(left))
+        require(not left, "QD1: confirmed and not released:", sorted(left))
 
 
 def run_seed(seed, sizes=(1, 5), machine=RaftMember):

@@ -94,11 +94,11 @@ class Books:
         """The delays of messages are over, or some were released early."""
         texts = [self.text(run, at) for run in effect.runs for at in range(run.count)]
         times = [(self.due[text], self.accepted[text]) for text in texts]
-        require(times == sorted(times), "RD2: released out of order:", texts)
+        require(times == sorted(times), "QD2: released out of order:", texts)
         for text in texts:
-            require(text not in self.gone, "RD5:", text, "is released, and it is gone")
+            require(text not in self.gone, "QD5:", text, "is released, and it is gone")
             is_due = self.due[text] <= self.machine.messages.now_ms
-            require(is_due or is_early, "RD2:", text, "is released too early")
+            require(is_due or is_early, "QD2:", text, "is released too early")
         self.released.update(texts)
         self.count("released", len(texts))
 

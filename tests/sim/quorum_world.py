@@ -233,7 +233,7 @@ class QuorumWorld(GroupWorld):
         for run in runs:
             for at in range(run.count):
                 text = self.books.text(run, at)
-                require(text not in self.books.cancelled, "RD5:", text, "is cancelled")
+                require(text not in self.books.cancelled, "QD5:", text, "is cancelled")
             self.propose(node, [encode_command(LettersDone([run.position, run.last]))])
 
     def _end_delays(self, name, positions, is_discarded):

@@ -69,7 +69,7 @@ def test_each_message_that_waits_all_the_time_is_read_however_they_move(place):
     released = {body for _, body in place.released}
     everything = {b"%d" % number for number in range(2 * LOADED_MESSAGES_MAX)}
     assert released
-    assert everything - found <= released
+    assert everything - found <= released, "DM3"
 
 
 def test_released_messages_come_now_and_once(place):

@@ -149,7 +149,7 @@ def test_a_message_is_kept_until_the_queues_have_it_safely(place):
     place.add(b"x", 1000)
     place.advance(1000)
     assert place.released
-    assert (place.loaded_count, place.delayed.count) == (1, 0)
+    assert (place.loaded_count, place.delayed.count) == (1, 0), "DM2"
     place.publisher.confirm(0, place.holder)
     assert place.loaded_count == 0
 

@@ -85,7 +85,7 @@ def test_it_is_the_same_after_a_restart():
     assert exchange.takes("short", ("I", 5))
     exchange.clock.advance(0.01)
     again = exchange.restored()
-    assert [again.takes(identifier) for identifier in "dc"] == [False, False]
+    assert [again.takes(identifier) for identifier in "dc"] == [False, False], "SI1"
     assert again.takes("short")
 
 

@@ -89,14 +89,14 @@ def test_a_publisher_waits_until_the_others_know_its_identifier(nodes):
     answer = one.sees(b"k")
     assert not answer.is_given
     deliver(*nodes)
-    assert answer.is_given
+    assert answer.is_given, "SI2"
     assert other.keys == [b"k"]
 
 
 def test_a_node_that_goes_down_is_not_waited_for(nodes):
     answer = nodes[0].sees(b"k")
     cut(*nodes)
-    assert answer.is_given
+    assert answer.is_given, "SI2"
     assert nodes[0].sees(b"l") is None
 
 

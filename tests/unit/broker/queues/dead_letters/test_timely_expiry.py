@@ -294,8 +294,9 @@ def test_each_message_expires_once_at_its_time_unless_it_is_held_or_consumed(
             if at_ms is not None and at_ms <= now_ms and number not in held_now
         }
         late = {number for number, at_ms in over.items() if at_ms + LATE_MS <= now_ms}
-        assert late <= set(queue.numbers()) <= over.keys()
-        assert max(Counter(queue.numbers()).values(), default=1) == 1
-        assert all(at_ms >= due[number] for at_ms, number in queue.expired)
+        assert set(queue.numbers()) <= over.keys()
+        assert late <= set(queue.numbers()), "TE3: a block, or its messages, are due in time"
+        assert max(Counter(queue.numbers()).values(), default=1) == 1, "TE1"
+        assert all(at_ms >= due[number] for at_ms, number in queue.expired), "TE2"
         assert queue.backing.ready_count == len(due) - len(queue.expired) - len(held)
         assert queue.backing.unacked_count == len(held)

@@ -74,9 +74,20 @@ def test_the_first_one_is_forgotten_when_there_are_too_many():
     known = KnownIdentifiers(size=2)
     for position, key in enumerate([b"a", b"b", b"c"], 1):
         known.add_present(key, 0, position)
-    assert [known.has(key, 0) for key in (b"a", b"b", b"c")] == [False, True, True]
+    assert [known.has(key, 0) for key in (b"a", b"b", b"c")] == [False, True, True], "KI1"
     known.configure(1, 0)
     assert [key for key, _ in known.items()] == [b"c"]
+
+
+def test_the_position_of_a_forgotten_identifier_is_forgotten():
+    known = KnownIdentifiers(size=1)
+    known.add_present(b"a", 0, 1)
+    known.add_present(b"b", 0, 2)
+    known.add_present(b"a", 0, 3)
+    known.left_positions(1, 2, 0)
+    assert known.has(b"a", 0), "KI2: its message is at position 3"
+    known.left_positions(3, 3, 0)
+    assert not known.has(b"a", 0)
 
 
 def test_memory_does_not_grow_with_those_whose_time_is_over():

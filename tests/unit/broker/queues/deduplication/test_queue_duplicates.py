@@ -70,7 +70,7 @@ def test_a_message_that_waits_for_its_retry_is_known(vhost):
     queue.requeue([got(queue)])
     publish(queue, "a")
     assert queue.backing.ready_count == 0
-    assert queue.counts.duplicates == 1
+    assert queue.counts.duplicates == 1, "QF1"
     assert purged(queue) == 1
     assert queue.figures.status().deduplication.entries == 0
 

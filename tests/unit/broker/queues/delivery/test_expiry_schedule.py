@@ -39,7 +39,7 @@ def test_a_position_is_due_when_its_tick_is_over_and_not_before():
     schedule.add(tick_ms, 3)
     schedule.add(tick_ms + 5, 2)
     assert schedule.next_ms <= tick_ms + TICK_MS
-    assert due(schedule, tick_ms + TICK_MS - 1) == []
+    assert due(schedule, tick_ms + TICK_MS - 1) == [], "ES3"
     assert due(schedule, tick_ms + TICK_MS) == [2, 3]
     assert schedule.next_ms == tick_ms + 2 * TICK_MS
     assert due(schedule, tick_ms + 2 * TICK_MS) == [1]
@@ -94,12 +94,12 @@ def test_the_earliest_of_many_are_kept_and_the_horizon_is_where_the_others_begin
     times = [NOW_MS + random.randrange(100 * PERIOD_MS) for _ in range(5000)]
     for position, expires_at_ms in enumerate(times):
         schedule.add(expires_at_ms, position)
-        assert schedule.count <= 100
+        assert schedule.count <= 100, "ES2"
     horizon_ms = schedule.horizon_ms
     expected = sorted(position for position, one in enumerate(times) if one < horizon_ms)
     assert len(expected) == schedule.count >= 1
     assert not schedule.is_at_horizon(horizon_ms)
-    assert sorted(due(schedule, horizon_ms)) == expected
+    assert sorted(due(schedule, horizon_ms)) == expected, "ES1"
     assert schedule.next_ms == horizon_ms + TICK_MS
     assert schedule.is_at_horizon(horizon_ms + TICK_MS)
     assert not schedule.is_at_horizon(horizon_ms + TICK_MS - 1)
@@ -122,7 +122,7 @@ def test_the_latest_periods_are_forgotten(monkeypatch):
     schedule = ExpirySchedule()
     start = NOW_MS // PERIOD_MS
     add_each(schedule, [(start + one) * PERIOD_MS for one in range(5)], 0)
-    assert schedule.horizon_ms == (start + 2) * PERIOD_MS
+    assert schedule.horizon_ms == (start + 2) * PERIOD_MS, "ES2: there are too many periods"
     assert schedule.count == 2
     schedule.add((start + 9) * PERIOD_MS, 10)
     assert due(schedule, (start + 10) * PERIOD_MS) == [0, 1]
