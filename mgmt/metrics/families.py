@@ -347,7 +347,7 @@ EXCHANGE = _counters(
     exchange_messages_published_total="Total number of messages published into an exchange",
     exchange_messages_routed_total="Total number of copies of them that queues got",
     exchange_messages_unroutable_total=(
-        "Messages from the exchange that reached no queue, since an operator has forgotten them"
+        "Messages from the exchange that reached no queue, since an operator last forgot them"
     ),
 )
 EXCHANGE_DELAYED = _gauges(

@@ -4,7 +4,7 @@
 import {get, post} from "../api.js";
 import {attempt, confirm} from "../dialog.js";
 import {code, h, render} from "../dom.js";
-import {button} from "../forms.js";
+import {button, dangerous} from "../forms.js";
 import {bytes, count, time} from "../format.js";
 import {refreshNow} from "../live.js";
 import {List} from "../table.js";
@@ -28,7 +28,7 @@ export class Delayed {
     render(this.summary, messages === 0 ? "" : [
       items.length < messages ? `The first ${count(items.length)} of ${count(messages)}. ` : "",
       button("Send all now", () => this.act("send", {all: true}, "All messages sent")), " ",
-      button("Cancel all", () => this.cancel({all: true}, `all ${count(messages)} messages`))]);
+      dangerous("Cancel all", () => this.cancel({all: true}, `all ${count(messages)} messages`))]);
   }
 
   async act(name, chosen, done) {
@@ -36,7 +36,7 @@ export class Delayed {
   }
 
   async cancel(chosen, what) {
-    const detail = "They are dropped, and never reach a queue.";
+    const detail = "Cancelled messages are dropped: they reach no queue.";
     if (await confirm(`Cancel ${what}?`, detail, "Cancel messages")) {
       await this.act("cancel", chosen, "Messages cancelled");
     }
@@ -47,7 +47,7 @@ export class Delayed {
     if (!id) return "";
     const chosen = {message_ids: [id]};
     return [button("Send now", () => this.act("send", chosen, `Message ${id} sent`)), " ",
-      button("Cancel", () => this.cancel(chosen, `message ${id}`))];
+      dangerous("Cancel", () => this.cancel(chosen, `message ${id}`))];
   }
 
   messages() {
