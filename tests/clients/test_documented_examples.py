@@ -4,15 +4,19 @@ Each is a file in a new directory, run with nothing but the installed packages: 
 repository, no options. Those for pytest share one run, since most of its time is its start.
 """
 
+import asyncio
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pika
 import pytest
 
-from tests.patience import PATIENCE_SECONDS
+from leveret.testing import EmbeddedBroker
+from tests.patience import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[2]
 PYTEST = (
@@ -93,6 +97,82 @@ def test_the_celery_example(tmp_path):
     (tmp_path / "shop.py").write_text(application)
     (tmp_path / "test_shop.py").write_text(test)
     assert " 1 passed" in run(*PYTEST, cwd=tmp_path)
+
+
+@pytest.fixture(scope="module")
+def page_for_beginners():
+    return (ROOT / "docs" / "start" / "from-nothing.md").read_text()
+
+
+@pytest.fixture
+def beginners_broker(page_for_beginners):
+    """A broker with the policy of the page for beginners, with shorter delays."""
+    command = re.search(r"set_policy orders \"(.*?)\" \\\n +'(.*?)'", page_for_beginners, re.DOTALL)
+    pattern, definition = command.groups()
+    definition = {**json.loads(definition), "delayed-retry-min": 1}
+    policy = {"name": "orders", "vhost": "/", "pattern": pattern, "definition": definition}
+    with EmbeddedBroker.in_thread(definitions={"policies": [policy]}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def beginners_programs(page_for_beginners, beginners_broker, tmp_path):
+    """Returns a function that starts a program of the page, which works without pauses."""
+    blocks = re.findall(r"```python\n(.*?)```", page_for_beginners, re.DOTALL)
+    for name, block in zip(("send", "work", "listen", "announce"), blocks, strict=True):
+        program = block.replace("localhost:5672", f"localhost:{beginners_broker.port}")
+        (tmp_path / f"{name}.py").write_text(program.replace("time.sleep(2)", "time.sleep(0)"))
+    started = []
+
+    def start(name, *arguments):
+        command = [sys.executable, f"{name}.py", *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def output_of(process):
+    """The output of a program that ends by itself."""
+    output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0
+    return output
+
+
+def test_a_beginner_sees_what_happens_to_orders(beginners_broker, beginners_programs):
+    assert output_of(beginners_programs("send", "gold", "tea")) == "sent gold\nsent tea\n"
+    assert beginners_broker.queue_length("orders") == 2
+    worker = beginners_programs("work")
+    packed = [worker.stdout.readline() for _ in range(7)]
+    assert packed.count("packing gold\n") == packed.count("cannot pack gold\n") == 3
+    assert packed.count("packing tea\n") == 1
+    asyncio.run(until(lambda: beginners_broker.queue_length("orders.failed") == 1))
+    assert beginners_broker.queue_length("orders") == 0
+
+
+def test_a_beginner_tells_several_programs(beginners_broker, beginners_programs):
+    listener = beginners_programs("listen", "order.#")
+    with pika.BlockingConnection(pika.URLParameters(beginners_broker.url)) as connection:
+        channel = connection.channel()
+        channel.exchange_declare("events", "topic", durable=True)
+        channel.confirm_delivery()
+
+        def listens():
+            try:
+                channel.basic_publish("events", "order.first", b"0", mandatory=True)
+            except pika.exceptions.UnroutableError:
+                return False
+            return True
+
+        asyncio.run(until(listens))
+    output_of(beginners_programs("announce", "stock.empty", "tea"))
+    output_of(beginners_programs("announce", "order.paid", "17"))
+    assert [listener.stdout.readline() for _ in range(2)] == ["order.first 0\n", "order.paid 17\n"]
 
 
 def test_the_readme_example(amqp_broker):
