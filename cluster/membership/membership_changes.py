@@ -257,13 +257,17 @@ async def ask_for_members(rpc: Rpc, member: str, name: str) -> ClusterMembership
     return membership
 
 
-async def ask_to_rename(rpc: Rpc, member: str, old: str) -> bool:
-    """Ask a linked node to rename this one from `old` to its new name.
+async def ask_to_rename(rpc: Rpc, members: Iterable[str], old: str) -> str | None:
+    """Ask the first of these nodes that is linked and runs to rename this one from `old`.
 
-    Returns whether that node runs. Raises ClusterError if it refuses.
+    Returns that node; None if there is none. Raises ClusterError if it refuses.
     """
-    answer = await _ask(rpc, member, RENAME, old.encode(), CHANGE_SECONDS_MAX)
-    return answer == YES
+    for member in members:
+        if member not in rpc.nodes:
+            continue
+        if await _ask(rpc, member, RENAME, old.encode(), CHANGE_SECONDS_MAX) == YES:
+            return member
+    return None
 
 
 async def ask_to_leave(rpc: Rpc, member: str) -> None:

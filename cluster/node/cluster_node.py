@@ -21,15 +21,13 @@ from pathlib import Path
 
 from leveret.broker.config import Config, SettingError
 from leveret.broker.declarations.values import Declaration, PutParameter
-from leveret.broker.exchanges.delayed import DELAYED_MESSAGES_FEATURE
 from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
-from leveret.broker.queues.contract.retry_headers import RETRIES_FEATURE
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.runtime.clock import Clock, Timer
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.pending_in_task import given_in_task, in_task
 from leveret.broker.services.services import Services
-from leveret.cluster.deduplication.seen_elsewhere import IDENTIFIERS_FEATURE, SeenOnOtherNodes
+from leveret.cluster.deduplication.seen_elsewhere import SeenOnOtherNodes
 from leveret.cluster.discovery.cleanup import CleanUp
 from leveret.cluster.links.addresses import ADDRESSES_FILE
 from leveret.cluster.links.configured_links import make_links
@@ -58,10 +56,11 @@ from leveret.cluster.metadata.outputs import Discarded
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.metadata.replication import MetadataReplication
 from leveret.cluster.mirrors.mirrored_queues import MirroredQueues
+from leveret.cluster.node.node_features import FEATURES
 from leveret.cluster.node.nodes_of_quorum_queues import NodesOfQuorumQueues
 from leveret.cluster.node.partition_handling import PartitionHandling
 from leveret.cluster.node.replicated_kinds import NodeParts, serve_kinds
-from leveret.cluster.node_status import clients_elsewhere, feature_flags
+from leveret.cluster.node_status import feature_flags
 from leveret.cluster.node_status.clients_elsewhere import ClientsElsewhere
 from leveret.cluster.node_status.limited_counts import LimitedCounts
 from leveret.cluster.node_status.node_states import NodeStates
@@ -77,17 +76,13 @@ from leveret.cluster.quorum.machine.commands import (
     ANNOTATIONS_FEATURE,
     DEDUPLICATION_FEATURE,
     ON_TIME_FEATURE,
-    QUORUM_RETRIES_FEATURE,
 )
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
-from leveret.cluster.remote_queues import message_runs
 from leveret.cluster.remote_queues.placed_factory import serve_placed
-from leveret.cluster.remote_queues.queue_frames import OWN_TIMES_FEATURE
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
 from leveret.cluster.replicated_queues.client.own_node import OwnNode
 from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
 from leveret.cluster.replicated_queues.client.timed_request import answer_ms
-from leveret.cluster.retained import retained_copies
 from leveret.cluster.retained.retained_copies import RetainedCopies
 from leveret.cluster.rpc.absent_owners import AbsentOwnersElsewhere
 from leveret.cluster.rpc.direct_replies import RemoteReplies
@@ -103,12 +98,6 @@ from leveret.storage.metadata.metadata_sync import MetadataSync
 from leveret.storage.store.store import Store
 
 TICK_MS = 250
-FEATURES = feature_flags.NAMES | {
-    retained_copies.FEATURE, clients_elsewhere.FEATURE, message_runs.EXPIRY_FEATURE,
-    ANNOTATIONS_FEATURE, RETRIES_FEATURE, DEDUPLICATION_FEATURE, ON_TIME_FEATURE,
-    QUORUM_RETRIES_FEATURE, IDENTIFIERS_FEATURE, DELAYED_MESSAGES_FEATURE, OWN_TIMES_FEATURE,
-}  # fmt: skip
-"""What this node tells others that it has."""
 logger = logging.getLogger("leveret.cluster")
 
 
@@ -241,12 +230,7 @@ class ClusterNode(LogListener):
             services.amqp10_addresses,
         )  # fmt: skip
         self.states.static_shovels_changed = lambda: self.running_changed(self.running)
-        LimitedCounts(links, services)
-        RetainedCopies(links, services.retained, self._clock)
-        ClientsElsewhere(links, services.client_ids, self._clock, services.turns)
-        self._seen = SeenOnOtherNodes(links, services.seen_places, self._clock, services.turns)
-        owners = services.registry.exclusive_owners
-        AbsentOwnersElsewhere(self.rpc, services.absent_owners, owners)
+        self._share(services, links)
         self._queues = RemoteQueues(
             self.name, services, links, self._config.cluster,
             not_to_choose=lambda: self.states.under_maintenance, incarnation=links.incarnation,
@@ -257,6 +241,21 @@ class ClusterNode(LogListener):
         )  # fmt: skip
         self.kinds.add(self.mirrored_queues)
         services.replies.others = RemoteReplies(services.replies, links, self._queues.untaken)
+        self._make_membership(services, links)
+        self._make_partition_handling(services, sync)
+        return log
+
+    def _share(self, services: Services, links: Links) -> None:
+        """What nodes tell each other beside declarations and messages."""
+        LimitedCounts(links, services)
+        RetainedCopies(links, services.retained, self._clock)
+        ClientsElsewhere(links, services.client_ids, self._clock, services.turns)
+        self._seen = SeenOnOtherNodes(links, services.seen_places, self._clock, services.turns)
+        owners = services.registry.exclusive_owners
+        AbsentOwnersElsewhere(self.rpc, services.absent_owners, owners)
+
+    def _make_membership(self, services: Services, links: Links) -> None:
+        """How nodes join and leave the cluster."""
         self._changes = MembershipChanges(
             self.rpc, services, self.name, lambda: self.running, self._begin_cluster,
             lambda: self.log.view is not None,
@@ -268,17 +267,20 @@ class ClusterNode(LogListener):
             CleanUp(self._config.cluster_formation, self._first_start.discovery), self._clock,
             lambda: tuple(self.members), lambda: self.alive, self.forget,
         )  # fmt: skip
+
+    def _make_partition_handling(self, services: Services, sync: MetadataSync) -> None:
+        """What the node does when it loses others, or has been suspended itself."""
         self.suspension = Suspension(
-            services.turns, self._config.cluster.tick_time_s, log.suspended, self._knows_its_place
-        )
+            services.turns, self._config.cluster.tick_time_s, self.log.suspended,
+            self._knows_its_place,
+        )  # fmt: skip
         self._keeping = Keeping(
-            self._data_dir, self.name, services.registry, lambda: tuple(sorted(links.peers))
+            self._data_dir, self.name, services.registry, lambda: tuple(sorted(self.links.peers))
         )
         self._partition_handling = PartitionHandling(
             self._config.cluster, services, self.rpc, self.name, self._members,
             self._keeping, self._history, sync, self._restart,
         )  # fmt: skip
-        return log
 
     async def prepare(self, definitions: Definitions, store: Store | None) -> Definitions:
         """Before declarations are restored: let queues of a clustered node live on other nodes."""
@@ -487,11 +489,9 @@ class ClusterNode(LogListener):
         self._members.link(members)
         others = [name for name in members if name != self.name]
         await self.rpc.linked(others, MEET_MS_MAX / 1000)
-        for name in others:
-            is_linked = name in self.rpc.nodes
-            if is_linked and await ask_to_rename(self.rpc, name, self._said.was):
-                self._takes_from = (name,)
-                return
+        renamed_by = await ask_to_rename(self.rpc, others, self._said.was)
+        if renamed_by is not None:
+            self._takes_from = (renamed_by,)
 
     def _tick(self) -> None:
         self._timer = self._clock.call_later_ms(TICK_MS, self._tick)

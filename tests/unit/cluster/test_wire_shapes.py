@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import leveret.cluster
-from leveret.cluster.node.cluster_node import FEATURES
+from leveret.cluster.node.node_features import FEATURES
 from leveret.cluster.quorum.machine.commands import (
     ANNOTATIONS_FEATURE,
     DEDUPLICATION_FEATURE,
