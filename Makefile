@@ -82,7 +82,7 @@ $(BIN)/.compiled: $(BIN)/.installed $(SOURCES)
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
 
-# `make run` compiles in the background. Whoever comes second waits, and finds it done.
+# `make run` compiles in the background. Another call waits for it, and finds everything compiled.
 compile: $(BIN)/.installed
 	@mkdir -p build
 	@flock build/compile.lock $(MAKE) --no-print-directory $(BIN)/.compiled
