@@ -1,10 +1,10 @@
 """Commands for messages that wait at exchanges of the type x-delayed-message."""
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import USAGE, failure
+from leveret.mgmt.ctl.instants import utc_text
 
 VHOSTS: Final = "Virtual hosts"
 COLUMNS: Final = ("due", "message_id", "routing_key", "payload_bytes", "payload")
@@ -30,10 +30,9 @@ def list_delayed_messages(ctl: CommandRun) -> None:
 
 
 def _row(one: dict[str, Any]) -> list[Any]:
-    due = datetime.fromtimestamp(one["due_ms"] / 1000, UTC)
     properties = one["properties"] or {}
     return [
-        due.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        utc_text(one["due_ms"]),
         properties.get("message_id", ""), one["routing_key"], one["payload_bytes"],
         one["payload"][:PAYLOAD_CHARACTERS],
     ]  # fmt: skip

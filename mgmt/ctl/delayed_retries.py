@@ -1,11 +1,11 @@
 """Commands for messages that wait for their retry (docs/operate/delayed-retries.md)."""
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from leveret.mgmt.ctl.client import HttpError
 from leveret.mgmt.ctl.command import CommandRun, command
 from leveret.mgmt.ctl.errors import UNAVAILABLE, USAGE, failure, no_such
+from leveret.mgmt.ctl.instants import utc_text
 
 QUEUES: Final = "Queues"
 COLUMNS: Final = ("position", "due_at", "returns", "message_id", "routing_key", "payload_bytes")
@@ -15,7 +15,7 @@ OPTIONS: Final = ("all", "position=", "message-id=")
 
 
 @command("list_delayed_retries", "<queue> [--vhost <vhost>]", "Lists the messages of a queue that "
-         "wait for their retry, those that are due first at the top", QUEUES)  # fmt: skip
+         "wait for a retry, the next due first", QUEUES)  # fmt: skip
 def list_delayed_retries(ctl: CommandRun) -> None:
     """List at most 1000 messages."""
     name = ctl.argument(0)
@@ -27,29 +27,29 @@ def list_delayed_retries(ctl: CommandRun) -> None:
     ctl.rows([[_shown(one)[column] for column in COLUMNS] for one in found["items"]], COLUMNS)
 
 
-@command("deliver_delayed_retries", CHOICE, "Delivers messages that wait for their retry now",
+@command("deliver_delayed_retries", CHOICE, "Delivers messages that wait for a retry, at once",
          QUEUES, *OPTIONS, counts=(1, 1))  # fmt: skip
 def deliver_delayed_retries(ctl: CommandRun) -> None:
     """Deliver one message, those with an id, or all."""
-    _end(ctl, "deliver", "Delivering")
+    _end(ctl, "deliver", "Delivering", "delivered")
 
 
-@command("discard_delayed_retries", CHOICE, "Drops messages that wait for their retry, without "
+@command("discard_delayed_retries", CHOICE, "Drops messages that wait for a retry, without "
          "dead-lettering them", QUEUES, *OPTIONS, counts=(1, 1))  # fmt: skip
 def discard_delayed_retries(ctl: CommandRun) -> None:
     """Drop one message, those with an id, or all."""
-    _end(ctl, "discard", "Discarding")
+    _end(ctl, "discard", "Discarding", "discarded")
 
 
-def _end(ctl: CommandRun, operation: str, doing: str) -> None:
+def _end(ctl: CommandRun, operation: str, doing: str, done: str) -> None:
     name = ctl.argument(0)
     body = _chosen(ctl)
     ctl.banner(f"{doing} delayed retries of queue '{name}' in vhost '{ctl.vhost}' ...")
     try:
-        done = ctl.client.post("queues", ctl.vhost, name, "retries", operation, body=body)["done"]
+        answer = ctl.client.post("queues", ctl.vhost, name, "retries", operation, body=body)
     except HttpError as error:
         raise _error(ctl, name, error) from None
-    ctl.say(f"{done} messages")
+    ctl.say(f"{answer['done']} messages were {done}")
 
 
 def _chosen(ctl: CommandRun) -> dict[str, Any]:
@@ -72,10 +72,9 @@ def _chosen(ctl: CommandRun) -> dict[str, Any]:
 
 def _shown(one: dict[str, Any]) -> dict[str, Any]:
     properties = one["properties"] or {}
-    due_at = datetime.fromtimestamp(one["due_at"] / 1000, UTC)
     return {
         **one,
-        "due_at": due_at.strftime("%Y-%m-%d %H:%M:%S"),
+        "due_at": utc_text(one["due_at"]),
         "message_id": properties.get("message_id", ""),
     }
 

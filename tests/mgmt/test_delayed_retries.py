@@ -87,6 +87,7 @@ def test_leveretctl_lists_delivers_and_discards_them(node, vhost, channel):
     ctl = Ctl(node)
     listed = json.loads(ctl("list_delayed_retries", "q", "-p", vhost, "--formatter", "json"))
     assert [one["message_id"] for one in listed] == ["one", "two", "three"]
+    assert all(one["due_at"].endswith("Z") for one in listed)
     position = str(listed[1]["position"])
     ctl("deliver_delayed_retries", "q", "-p", vhost, "--position", position)
     assert channel.basic_get("q", auto_ack=True)[2] == b"two"
