@@ -166,13 +166,13 @@ class DelayedMessages(Actor):
     make_backing: makes the backing queue of a bucket, by its number. levels: the buckets in which a
     restart found messages. release: publishes a message whose time has come, with confirms to this
     publisher; returns the result of `routing.publish`. wall_offset_ms: is added to the clock's time
-    to get the wall clock's.
+    to get the wall clock's. what: the name of the exchange, for texts.
     """
 
     __slots__ = (
         "_buckets", "_clock", "_leaving_bytes", "_leaving_count", "_loaded", "_make_backing",
-        "_order", "_release", "_rest", "_timer", "_timer_ms", "_turns", "_waiting",
-        "_waits_for_read", "_wall_offset_ms",
+        "_order", "_release", "_reported", "_rest", "_timer", "_timer_ms", "_turns", "_waiting",
+        "_waits_for_read", "_wall_offset_ms", "_what",
     )  # fmt: skip
 
     def __init__(
@@ -183,6 +183,7 @@ class DelayedMessages(Actor):
         levels: Iterable[int],
         release: Callable[[Message, Publisher], Answer[None] | None],
         wall_offset_ms: int = 0,
+        what: str = "an exchange",
     ) -> None:
         super().__init__()
         self._clock = clock
@@ -190,6 +191,7 @@ class DelayedMessages(Actor):
         self._make_backing = make_backing
         self._release = release
         self._wall_offset_ms = wall_offset_ms
+        self._what = what
         self._buckets: dict[int, Bucket] = {}
         self._loaded: list[Loaded] = []
         self._leaving_count = self._leaving_bytes = 0
@@ -198,6 +200,7 @@ class DelayedMessages(Actor):
         self._timer: Timer | None = None
         self._timer_ms = 0
         self._waits_for_read = False
+        self._reported = ""
         self._waiting: list[Callable[[], object]] = []
         # With one bucket at least the store knows that the storage id is in use.
         for level in {0, *levels}:
@@ -372,6 +375,7 @@ class DelayedMessages(Actor):
             except Unreadable as error:
                 self._open_later(error)
                 break
+            self._reported = ""
         while turns.work_left > 0 and self._may_leave and loaded and loaded[0].due_ms <= now_ms:
             self._release_first()
         self._set_timer()
@@ -385,7 +389,12 @@ class DelayedMessages(Actor):
         if isinstance(error, BeingRead):
             error.when_done(self.take_turn)
             return
-        logger.error("delayed messages cannot be read, and wait: %s; reading is retried", error)
+        if self._reported != str(error):
+            self._reported = str(error)
+            logger.error(
+                "%s: delayed messages cannot be read, and wait: %s; reading is retried",
+                self._what, error,
+            )  # fmt: skip
         self._timer = self._clock.call_later_ms(RETRY_MS, self.take_turn)
 
     @property

@@ -376,6 +376,7 @@ class VirtualHost:
             self._levels_of(storage_id, BUCKETS - 1) if is_durable else [],
             lambda message, publisher: publish_delayed(self, exchange, message, publisher),
             0 if self._store is None else self._store.wall_offset_ms,
+            title,
         )
 
     def _make_seen(

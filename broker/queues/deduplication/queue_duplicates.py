@@ -120,13 +120,16 @@ class QueueDuplicates:
 
     def _reading(self, queue: DeduplicatingQueue) -> Iterator[Step]:
         cursor = queue.backing.cursor(self._start(queue.backing))
+        reported = ""
         try:
             while self.wants_more:
                 try:
                     yield from read_all(self, cursor, READ_BYTES, READ_WORK)
                     break
                 except Unreadable as error:
-                    logger.error("%s: %s; reading identifiers is retried", queue.what, error)
+                    if str(error) != reported:
+                        reported = str(error)
+                        logger.error("%s: %s; reading identifiers is retried", queue.what, error)
                 again: Answer[None] = Answer()
                 self._clock.call_later_ms(READ_AGAIN_MS, partial(again.give, None))
                 yield again

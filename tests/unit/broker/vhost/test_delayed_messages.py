@@ -13,8 +13,10 @@ from leveret.broker.vhost.delayed_messages import (
     LEAVING_BYTES_MAX,
     LOADED_MESSAGES_MAX,
     RELEASE_WORK,
+    RETRY_MS,
     DelayedMessages,
 )
+from leveret.storage.contract.backing_queue import Unreadable
 from leveret.storage.messages.message import Address, Message
 from leveret.storage.queue.transient_queue import TransientQueue
 from tests.turns_by_hand import TurnsByHand
@@ -41,6 +43,17 @@ class TurningClock(VirtualClock):
         return super().call_later_ms(delay_ms, call)
 
 
+class UnreadableAtTimes(TransientQueue):
+    """A bucket that cannot be read while `error` is set."""
+
+    error = None
+
+    def fetch(self, count, ack_required):
+        if self.error is not None:
+            raise self.error
+        return super().fetch(count, ack_required)
+
+
 class Place:
     """Where messages wait, with what became of them: the times at which bodies were released."""
 
@@ -56,7 +69,7 @@ class Place:
         )
 
     def _make_backing(self, level):
-        return self.backings.setdefault(level, TransientQueue())
+        return self.backings.setdefault(level, UnreadableAtTimes())
 
     def _release(self, message, publisher):
         self.released.append((self.clock.now_ms(), message.body))
@@ -171,6 +184,18 @@ def test_the_death_of_a_queue_does_not_keep_a_message(place):
     place.advance(1000)
     place.publisher.holder_died(place.holder, is_settled=False)
     assert place.loaded_count == 0
+
+
+def test_a_bucket_that_cannot_be_read_is_reported_once_and_read_again(place, caplog):
+    place.add(b"x", 1000)
+    for backing in place.backings.values():
+        backing.error = Unreadable("no descriptor is left")
+    place.advance(2000)
+    assert (place.released, len(caplog.records)) == ([], 1)
+    for backing in place.backings.values():
+        backing.error = None
+    place.advance(RETRY_MS)
+    assert [body for _, body in place.released] == [b"x"]
 
 
 def test_nothing_comes_after_the_end(place):
