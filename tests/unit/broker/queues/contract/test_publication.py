@@ -2,7 +2,12 @@
 
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
-from leveret.broker.queues.contract.publication import Publication, first_of, publication_of
+from leveret.broker.queues.contract.publication import (
+    OWN_TTL,
+    Publication,
+    first_of,
+    publication_of,
+)
 from leveret.storage.messages.message import Message
 from tests.unit.broker.queues.fakes import ADDRESS, FakePublisher
 
@@ -45,7 +50,7 @@ def test_messages_with_one_time_to_live_are_a_publication_with_it():
     assert same.has_one_time_to_live()
     assert same.ttl_ms == 5
     assert not different.has_one_time_to_live()
-    assert different.ttl_ms is None
+    assert different.ttl_ms == OWN_TTL
 
 
 def test_when_messages_expire_that_are_published_now():
