@@ -8,6 +8,7 @@ import base64
 import http.client
 import json
 import os
+import select
 import socket
 import ssl
 import time
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from leveret.broker.runtime.tls_errors import reason_of
 from leveret.mgmt.api_names import CONTROL_SOCKET, LEFT_OUT, LINES, NODE_HEADER
 from leveret.mgmt.ctl.errors import (
     DATA_ERROR,
@@ -31,6 +33,9 @@ from leveret.mgmt.ctl.wording import in_words
 DATA_DIR_VARIABLE = "LEVERET_DATA_DIR"
 TIMEOUT_SECONDS = 60
 READ_BYTES = 64 * 1024
+STAY_SECONDS = 20
+NEXT_REQUEST = b"GET /api/whoami HTTP/1.1\r\n"
+"""The beginning of a request, an octet of which is sent every `STAY_SECONDS`."""
 PATH_BYTES_MAX = 107
 """The longest socket path (`unix(7)`); a longer one is reached through its directory."""
 
@@ -84,12 +89,14 @@ class NodeClient:
     """Sends requests to one node.
 
     timeout: seconds for the whole command. operation, node: for error messages. left_out: the nodes
-    of the cluster whose part is missing in the answers so far.
+    of the cluster whose part is missing in the answers so far. context: for HTTPS; None for one
+    with the system's authorities.
     """
 
     def __init__(
         self, *, data_dir: Path | None, url: str, username: str, password: str,
         timeout: float, operation: str = "", node: str = "",
+        context: ssl.SSLContext | None = None,
     ) -> None:  # fmt: skip
         self._socket_path = None if data_dir is None else data_dir.absolute() / CONTROL_SOCKET
         self._url = urlsplit(url) if url else None
@@ -98,6 +105,7 @@ class NodeClient:
         self.left_out: set[str] = set()
         self._operation = operation
         self._node = node
+        self._context = context
         credentials = base64.b64encode(f"{username}:{password}".encode()).decode()
         self._headers = {"Authorization": f"Basic {credentials}"} if url else {}
 
@@ -120,7 +128,7 @@ class NodeClient:
             return _SocketConnection(self._socket_path, left_s)
         host = url.hostname or "localhost"
         if url.scheme == "https":
-            context = ssl.create_default_context()
+            context = self._context or ssl.create_default_context()
             return http.client.HTTPSConnection(
                 host, url.port or 15671, timeout=left_s, context=context
             )
@@ -241,11 +249,30 @@ class NodeClient:
         try:
             connection = self._connect()
             connection.request(method, target, body=data, headers=sent)
+            self._stay_connected(connection)
             return connection, connection.getresponse()
         except TimeoutError:
             raise self.timed_out() from None
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
+            # A UnicodeError means that the name of the host is not valid.
             raise self.unreachable(_why(error, self.place)) from None
+
+    def _stay_connected(self, connection: http.client.HTTPConnection) -> None:
+        """Wait for the answer of another broker.
+
+        RabbitMQ closes a connection on which nothing was sent for a minute, also if it is still
+        making the answer: a list of very many queues. So a second request is begun.
+        """
+        if self._url is None:
+            return
+        sock = connection.sock
+        for number in range(len(NEXT_REQUEST)):
+            left_s = max(0.001, self._deadline - time.monotonic())
+            sock.settimeout(left_s)
+            readable, _, _ = select.select([sock], [], [], min(left_s, STAY_SECONDS))
+            if readable or left_s <= STAY_SECONDS:
+                return
+            sock.sendall(NEXT_REQUEST[number : number + 1])
 
     def timed_out(self) -> CtlError:
         """Return the error for a timeout."""
@@ -305,6 +332,10 @@ def _why(error: Exception, place: str) -> str:
         return f"this user may not open {place}: run the command as the node's user"
     if isinstance(error, ConnectionRefusedError):
         return f"nothing is listening at {place}: the node is not running or is still starting"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS with {place} fails: {reason_of(error)}"
+    if isinstance(error, http.client.BadStatusLine) and not isinstance(error, ConnectionError):
+        return f"{place} does not speak HTTP, or only HTTPS"
     return f"{place} does not answer: {error or type(error).__name__}"
 
 

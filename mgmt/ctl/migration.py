@@ -6,14 +6,10 @@ password of the other broker is asked for, or read from a file or the environmen
 parameters of the links, as those of shovels are, and nowhere else.
 """
 
-import getpass
-import os
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from leveret.broker.amqp.uri import without_credentials
@@ -27,9 +23,17 @@ from leveret.mgmt.ctl.errors import (
     bad_argument,
     failure,
 )
-from leveret.mgmt.ctl.migrating.brokers import MigrationBroker, OtherBroker, checked_uri
+from leveret.mgmt.ctl.migrating.asking import is_agreed, password_of
+from leveret.mgmt.ctl.migrating.brokers import MigrationBroker
 from leveret.mgmt.ctl.migrating.migration import Migration
-from leveret.mgmt.ctl.migrating.progress import PAUSE_SECONDS, looks, progress
+from leveret.mgmt.ctl.migrating.other_broker import OtherBroker, checked_management, checked_uri
+from leveret.mgmt.ctl.migrating.progress import (
+    PAUSE_SECONDS,
+    import_progress,
+    looks,
+    pause,
+    progress,
+)
 from leveret.mgmt.ctl.migrating.state import (
     BACK,
     IMPORTING,
@@ -43,7 +47,6 @@ from leveret.mgmt.ctl.migrating.state import (
 from leveret.mgmt.ctl.migrating.table import COLUMNS, plan_lines, rows, summary
 
 MIGRATION: Final = "Migration"
-PASSWORD_VARIABLE: Final = "LEVERET_MIGRATION_PASSWORD"
 PAUSE_FACTOR: Final = 5
 """A look at very many queues takes long. The pause after it is longer by this factor."""
 _PATIENCE: Final = "--timeout <seconds> lets each request take longer"
@@ -69,7 +72,7 @@ def migrate(ctl: CommandRun) -> None:
         ctl.banner(
             f"Going on with the migration {there.between}, which is at the step '{there.step}' ..."
         )
-        if not ctl.options.get("dry_run"):
+        if not _is_dry_run(ctl):
             with _carrying_out(here, other, wanted) as migration:
                 migration.resume()
                 _link_and_follow(ctl, migration)
@@ -81,15 +84,15 @@ def _begin(
     ctl: CommandRun, here: MigrationBroker, other: OtherBroker, wanted: MigrationState
 ) -> None:
     """Show the plan, ask, import, link and follow."""
-    with _carrying_out(here, other, wanted) as migration:
+    is_dry_run = _is_dry_run(ctl)
+    with _carrying_out(here, other, wanted, is_alone=not is_dry_run) as migration:
         plan = migration.plan()
-        is_dry_run = bool(ctl.options.get("dry_run"))
         for line in plan_lines(plan, wanted, is_all=is_dry_run):
             ctl.out(line)
-        if is_dry_run or not _is_agreed(ctl):
+        if is_dry_run or not (ctl.options.get("yes") or is_agreed(ctl.out)):
             return
         ctl.out("Importing the definitions ...")
-        for refused in migration.import_definitions(plan):
+        for refused in migration.import_definitions(plan, import_progress(ctl.out)):
             ctl.out(f"Not imported: {refused}")
         ctl.out("The definitions are imported.")
         _link_and_follow(ctl, migration)
@@ -119,10 +122,7 @@ def _check(wanted: MigrationState) -> None:
         missing = "say where the other broker is" if not uri else "--management is missing"
         raise failure(f"{missing}: migrate amqp://user@old --management http://old:15672", USAGE)
     checked_uri(uri)
-    if not management.startswith(("http://", "https://")):
-        raise bad_argument("--management must be a URL: http://old:15672")
-    if "@" in management:
-        raise bad_argument("the URL of management has no user: that of the URI logs in")
+    checked_management(management)
 
 
 def _other_migration(there: MigrationState) -> CtlError:
@@ -138,47 +138,21 @@ def _here(ctl: CommandRun) -> MigrationBroker:
 
 
 def _other(ctl: CommandRun, state: MigrationState) -> OtherBroker:
-    password = _password(ctl, state.uri)
+    path = str(ctl.options.get("password_file") or "")
+    password = password_of(checked_uri(state.uri), without_credentials(state.uri), path)
     return OtherBroker(state.uri, state.management, password, ctl.connection.timeout_s)
 
 
-def _password(ctl: CommandRun, uri: str) -> str:
-    """The other broker's password, from the file, the environment or the terminal."""
-    path = ctl.options.get("password_file")
-    if path:
-        try:
-            return Path(str(path)).read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise bad_argument(f"--password-file {path} cannot be read: {error}") from None
-    given = os.environ.get(PASSWORD_VARIABLE)
-    if given is not None:
-        return given
-    if not sys.stdin.isatty():
-        raise failure(
-            f"the password of {checked_uri(uri)} is missing: give --password-file, or set "
-            f"{PASSWORD_VARIABLE}",
-            USAGE,
-        )
-    return getpass.getpass(f"Password of {checked_uri(uri)} at {without_credentials(uri)}: ")
-
-
-def _is_agreed(ctl: CommandRun) -> bool:
-    if ctl.options.get("yes"):
-        return True
-    if not sys.stdin.isatty():
-        ctl.out("Nothing is changed: --yes carries the plan out.")
-        return False
-    sys.stdout.write("Carry this out? [y/N] ")
-    sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+def _is_dry_run(ctl: CommandRun) -> bool:
+    return bool(ctl.options.get("dry_run"))
 
 
 @contextmanager
 def _carrying_out(
-    here: MigrationBroker, other: OtherBroker, state: MigrationState
+    here: MigrationBroker, other: OtherBroker, state: MigrationState, *, is_alone: bool = True
 ) -> Iterator[Migration]:
-    """Be the only process that does. An error says what to do next."""
-    with only_run(here) as run:
+    """Be the only process that does, if `is_alone`. An error says what to do next."""
+    with only_run(here) if is_alone else nullcontext(OnlyRun(here)) as run:
         migration = Migration(here, other, state, run)
         try:
             yield migration
@@ -219,7 +193,7 @@ def _link_and_follow(ctl: CommandRun, migration: Migration) -> bool:
                 return False
             was_done = is_done
             pause_s = max(PAUSE_SECONDS, PAUSE_FACTOR * (time.monotonic() - started))
-            time.sleep(migration.late_s() if is_done else pause_s)
+            pause(migration, look, migration.late_s() if is_done else pause_s, show)
     if not migration.is_returning:
         ctl.out("Nothing is left at the source: finish_migration ends the migration.")
     return True

@@ -268,7 +268,7 @@ def test_users_without_rights_are_refused(source, node, monkeypatch):
     declare(source, "orders")
     monkeypatch.setenv("LEVERET_MIGRATION_PASSWORD", "m")
     said = Ctl(node).fails("migrate", uri, *management, "--yes")[1]
-    assert f"rabbitmqctl set_permissions -p '{VHOST}' monitor" in said
+    assert f"rabbitmqctl set_permissions -p {VHOST} monitor" in said
     assert "Nothing is changed" in said
     source.delete("users/monitor")
 

@@ -17,11 +17,14 @@ from tests.interop import INTEROP
 from tests.mgmt.ctl_command import Ctl
 from tests.mgmt.rabbitmq_node import rabbitmq_node
 from tests.mgmt.served_node import ServedNode
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = INTEROP
 ROOTS = [None, *([root_of_other()] if root_of_other() else [])]
 QUEUES = {"orders": "classic", "bills": "quorum"}
 REDELIVERED = "x-source-redelivered"
+SHOWN = 30
+"""More than a consumer may have without acknowledging them."""
 
 
 @pytest.fixture(scope="module", params=ROOTS, ids=["installed", "other"][: len(ROOTS)])
@@ -66,7 +69,10 @@ class Program:
         try:
             while not self._is_ended.is_set():
                 self._has_moved.clear()
-                parameters = pika.ConnectionParameters("127.0.0.1", self._broker.port, heartbeat=0)
+                parameters = pika.ConnectionParameters(
+                    "127.0.0.1", self._broker.port, heartbeat=0,
+                    socket_timeout=PATIENCE_SECONDS, stack_timeout=PATIENCE_SECONDS,
+                )  # fmt: skip
                 with pika.BlockingConnection(parameters) as connection:
                     self.use(connection.channel(), self.is_to_leave)
         except Exception as error:
@@ -138,17 +144,24 @@ def follow(ctl, node, condition, what, command="migrate"):
     node.wait_until(is_so, what)
 
 
-def move(programs, broker, consumers, ctl, node, command="migrate"):
-    """Move programs to a broker, and wait until messages come to all consumers."""
-    for one in programs:
+def move(moving, broker, programs, ctl, node, command="migrate"):
+    """Move programs to a broker, and wait until what is published then comes to all consumers.
+
+    A few messages of each queue show that. More take minutes on a busy machine.
+    """
+    for one in moving:
         one.move(broker)
-    before = [len(one.came) for one in consumers]
-    follow(
-        ctl, node,
-        lambda: all(
-            len(one.came) > was + 200 for one, was in zip(consumers, before, strict=True)
-        ), "messages reach the consumers", command,
-    )  # fmt: skip
+    producers, consumers = programs
+    wanted = [len(one.confirmed) + SHOWN for one in producers]
+
+    def have_come():
+        return all(
+            len(producer.confirmed) >= count
+            and set(producer.confirmed[:count]) <= {body for body, _ in consumer.came}
+            for producer, consumer, count in zip(producers, consumers, wanted, strict=True)
+        )
+
+    follow(ctl, node, have_come, "messages reach the consumers", command)
 
 
 def have_all(consumers, producers):
@@ -195,7 +208,7 @@ def test_programs_move_under_load(rabbit, leveret, way, order):
     ctl("migrate", *back, *address(rabbit), "--yes", "--no-wait")
     first, second = (producers, consumers)[:: -1 if order == "consumers first" else 1]
     for movers in (first, second):
-        move(movers, target, consumers, ctl, leveret)
+        move(movers, target, (producers, consumers), ctl, leveret)
         cut_a_link(rabbit)
     for one in producers:
         one.end()
@@ -246,11 +259,11 @@ def test_a_roll_back_under_load(rabbit, leveret, monkeypatch, way, step):
         break_off_the_import(ctl, monkeypatch, *arguments)
     else:
         ctl("migrate", *arguments, "--yes", "--no-wait")
-        move(moving, target, consumers, ctl, leveret)
+        move(moving, target, (producers, consumers), ctl, leveret)
     if step == "finishing":
         ctl.fails("finish_migration")
     cut_a_link(rabbit)
-    move(moving, source, consumers, ctl, leveret, "roll_back_migration")
+    move(moving, source, (producers, consumers), ctl, leveret, "roll_back_migration")
     for one in producers:
         one.end()
     back = "roll_back_migration"

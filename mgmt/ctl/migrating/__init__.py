@@ -1,6 +1,7 @@
 """Moves a running broker's definitions, messages and programs to another broker.
 
-`carrying_over` says what can be imported, `links` which shovel each queue needs, `brokers` asks
-both brokers, `state` keeps the step durably, `migration` carries the steps out, and `table` shows
-what is left where.
+`plan` says what a migration will do: `carrying_over` what can be imported, `notes` what becomes of
+what it finds. `links` says which shovel each queue needs, `look` what is where, `brokers` and
+`other_broker` ask both brokers, `state` keeps the step durably, `migration` carries the steps out,
+and `progress` and `table` show them.
 """

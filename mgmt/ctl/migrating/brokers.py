@@ -1,25 +1,28 @@
-"""A broker of a migration: this node, or the other one, which may be RabbitMQ.
+"""A broker of a migration, which is asked over the HTTP API.
 
-It is asked over the HTTP API. Links connect to the URI of a queue's vhost: that of the other broker
-contains its password, that of this node needs none.
+Links connect to the URI of a queue's vhost: that of the other broker (`other_broker`) contains its
+password, that of this node needs none.
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from leveret.broker.amqp.uri import UriError, parse_uri, without_credentials
 from leveret.mgmt.ctl.client import HttpError, NodeClient
-from leveret.mgmt.ctl.errors import NO_USER, bad_argument, failure
 from leveret.mgmt.ctl.migrating.links import NAME_PREFIX, Place, QueueAtOne, is_links
 
 LEVERET: Final = "Leveret"
-ADMINISTRATOR: Final = "administrator"
 QUEUE_COLUMNS: Final = "vhost,name,type,messages,exclusive,auto_delete,owner_pid_details"
+COUNTS_ONLY: Final = {"disable_stats": "true", "enable_queue_totals": "true"}
+"""RabbitMQ since 3.10 then makes no statistics of queues but their counts of messages, which takes
+a fraction of the time.
+"""
 CONNECTION_NAME: Final = f"Shovel {NAME_PREFIX}"
 """The beginning of the names of links' connections."""
 NOT_FOUND: Final = 404
+LATE_SECONDS: Final = 6.0
+"""The interval of RabbitMQ's statistics, and one more."""
+LEVERET_LATE_SECONDS: Final = 0.5
 
 
 class MigrationBroker:
@@ -70,6 +73,10 @@ class MigrationBroker:
             self._version = f"{LEVERET} {leveret}" if leveret else f"RabbitMQ {version}"
         return self._version
 
+    def late_s(self) -> float:
+        """How late its counts of messages may be, in seconds."""
+        return LEVERET_LATE_SECONDS if self.version().startswith(LEVERET) else LATE_SECONDS
+
     def cluster(self) -> str:
         """The name of its cluster."""
         return str(self.get("cluster-name")["name"])
@@ -83,7 +90,7 @@ class MigrationBroker:
         """All queues, with the consumers of programs."""
         consumers = self._consumers()
         found = {}
-        for one in self.get("queues", columns=QUEUE_COLUMNS):
+        for one in self.get("queues", columns=QUEUE_COLUMNS, **COUNTS_ONLY):
             place = one["vhost"], one["name"]
             found[place] = QueueAtOne(
                 one.get("type", "classic"), one.get("messages"), consumers[place],
@@ -109,89 +116,13 @@ class MigrationBroker:
         found = self.get("connections", columns="name,user_provided_name,client_properties")
         names = []
         for one in found:
-            given = one.get("user_provided_name") or (one.get("client_properties") or {}).get(
-                "connection_name", ""
-            )
+            given = given_name(one)
             if not given.startswith(CONNECTION_NAME):
                 names.append(f"{one['name']} ({given})" if given else one["name"])
         return sorted(names)
 
 
-class OtherBroker(MigrationBroker):
-    """The broker that is not this node. uri: without a password."""
-
-    def __init__(self, uri: str, management: str, password: str, timeout_s: float) -> None:
-        user = checked_uri(uri)
-        self.user = user
-        self._split, self._password = urlsplit(uri), password
-        api = NodeClient(
-            data_dir=None, url=management, username=user, password=password, timeout=timeout_s,
-            operation="migrate",
-        )  # fmt: skip
-        super().__init__(api, without_credentials(uri).rstrip("/"))
-
-    def uri(self, vhost: str) -> str:
-        """The URI of a vhost, with user and password."""
-        parts = self._split
-        address = parts.netloc.rpartition("@")[2]
-        login = f"{quote(self.user, safe='')}:{quote(self._password, safe='')}"
-        query = f"?{parts.query}" if parts.query else ""
-        return f"{parts.scheme}://{login}@{address}/{quote(vhost, safe='')}{query}"
-
-    def require_rights(self) -> None:
-        """Raise CtlError if the user cannot export definitions. The password may be wrong, too."""
-        try:
-            tags = self.get("whoami")["tags"]
-        except HttpError as error:
-            if error.status in (401, 403):
-                raise failure(
-                    f"{self.place} does not let user '{self.user}' log in to management: check the "
-                    f"password, and give the user the tag {ADMINISTRATOR}", NO_USER,
-                ) from None  # fmt: skip
-            raise
-        listed = tags.split(",") if isinstance(tags, str) else tags
-        if ADMINISTRATOR not in listed:
-            raise failure(
-                f"user '{self.user}' of {self.place} has no tag {ADMINISTRATOR}, which reading all "
-                f"definitions needs: rabbitmqctl set_user_tags {self.user} {ADMINISTRATOR}",
-                NO_USER,
-            )
-
-    def require_access(self, vhosts: Iterable[str]) -> None:
-        """Raise CtlError if the user may not read and write in vhosts.
-
-        Queues of a vhost to which it has no access are not listed for an administrator either.
-        """
-        found = self.get("users", self.user, "permissions")
-        allowed = {one["vhost"] for one in found if one["read"] and one["write"]}
-        missing = sorted(set(vhosts) - allowed)
-        if missing:
-            commands = "\n".join(
-                f"    rabbitmqctl set_permissions -p '{vhost}' {self.user} '.*' '.*' '.*'"
-                for vhost in missing
-            )
-            raise failure(
-                f"user '{self.user}' of {self.place} may not read and write in {len(missing)} "
-                f"virtual hosts. Give it permissions:\n{commands}", NO_USER,
-            )  # fmt: skip
-
-
-def checked_uri(uri: str) -> str:
-    """The user that a URI names, `guest` by default. Raises UsageError.
-
-    A password in it would be shown by `ps` and kept by shells.
-    """
-    try:
-        parsed = parse_uri(uri)
-    except UriError as error:
-        raise bad_argument(str(error)) from None
-    if parsed.password is not None:
-        raise bad_argument(
-            "the URI has a password, which other users see in lists of processes: leave it out, "
-            "and give it when asked, in a file (--password-file), or in LEVERET_MIGRATION_PASSWORD"
-        )
-    if parsed.host is None:
-        raise bad_argument("the URI names no host: amqp://user@host")
-    if urlsplit(uri).path not in ("", "/"):
-        raise bad_argument("all virtual hosts are moved: the URI ends after host and port")
-    return parsed.user or "guest"
+def given_name(connection: dict[str, Any]) -> str:
+    """The name that a client has given to its connection, as the HTTP API lists it."""
+    properties = connection.get("client_properties") or {}
+    return str(connection.get("user_provided_name") or properties.get("connection_name", ""))

@@ -16,7 +16,7 @@ its last consumer, which might be the link, leaves: neither is linked. Pure.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, Final, NamedTuple
 
 from leveret.broker.runtime.names import RESERVED_PREFIX
@@ -106,16 +106,20 @@ def direction_of(queue: QueueAtBoth, *, is_returning: bool) -> str:
 
 
 def wanted_links(
-    queues: Iterable[QueueAtBoth], now: Mapping[Place, str], links_max: int, *, is_returning: bool
-) -> dict[Place, str]:
-    """The directions of the queues that are to be linked. now: those that are linked."""
+    queues: Iterable[QueueAtBoth], now: Mapping[Place, str], failing: Set[Place], links_max: int,
+    *, is_returning: bool,
+) -> dict[Place, str]:  # fmt: skip
+    """The directions of the queues that are to be linked. now: those that are linked. failing:
+    those whose links do not move messages, which others must not wait for.
+    """
     ranked = []
     for queue in queues:
         direction = direction_of(queue, is_returning=is_returning)
         if direction:
             is_linked = queue.place in now
-            ranked.append((not _has_some(queue, direction), not is_linked, queue.place, direction))
-    return {place: direction for _, _, place, direction in sorted(ranked)[:links_max]}
+            rank = not _has_some(queue, direction), queue.place in failing, not is_linked
+            ranked.append((rank, queue.place, direction))
+    return {place: direction for _, place, direction in sorted(ranked)[:links_max]}
 
 
 def _has_some(queue: QueueAtBoth, direction: str) -> bool:

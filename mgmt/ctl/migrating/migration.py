@@ -1,4 +1,4 @@
-"""The steps of a migration: plan, import, links, finish, roll-back.
+"""The steps of a migration: import, links, finish, roll-back.
 
 Each can be repeated: what is there already is left as it is. The links are shovels of this node,
 whether it is the source or the target, so the other broker needs no plugin. Nothing is deleted at
@@ -10,23 +10,14 @@ looks, with that time between them, have shown it.
 """
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from leveret.broker.plugins.known_plugins import PLUGINS
 from leveret.mgmt.ctl.client import HttpError
-from leveret.mgmt.ctl.errors import DATA_ERROR, failure
-from leveret.mgmt.ctl.migrating.brokers import LEVERET, NOT_FOUND, MigrationBroker, OtherBroker
-from leveret.mgmt.ctl.migrating.carrying_over import (
-    LISTS,
-    Definitions,
-    Held,
-    NotCarriedOver,
-    select,
-    take_out,
-)
+from leveret.mgmt.ctl.errors import failure
+from leveret.mgmt.ctl.migrating.brokers import NOT_FOUND, MigrationBroker
+from leveret.mgmt.ctl.migrating.carrying_over import LISTS, Definitions, NotCarriedOver
 from leveret.mgmt.ctl.migrating.links import (
     BACKWARD,
     FORWARD,
@@ -37,6 +28,9 @@ from leveret.mgmt.ctl.migrating.links import (
     link_value,
     wanted_links,
 )
+from leveret.mgmt.ctl.migrating.look import IdleLinks, Look, MigrationLinks
+from leveret.mgmt.ctl.migrating.other_broker import OtherBroker
+from leveret.mgmt.ctl.migrating.plan import Plan, make_plan
 from leveret.mgmt.ctl.migrating.state import (
     BACK,
     ENDED,
@@ -54,49 +48,18 @@ from leveret.mgmt.ctl.wording import in_words
 SHOVEL: Final = "shovel"
 SLICE: Final = 1000
 """Items of definitions in one request, which takes no longer however many there are."""
-CHECKS_MAX: Final = 50
-LATE_SECONDS: Final = 6.0
-"""The interval of RabbitMQ's statistics, and one more."""
-LEVERET_LATE_SECONDS: Final = 0.5
+LISTED_MAX: Final = 20
+"""Queues or programs that an error names."""
+LOOK_SECONDS: Final = 0.5
+STOP_SECONDS: Final = 60
+"""A link stops within 20 seconds, even if its other end does not answer."""
 
 
-class Plan(NamedTuple):
-    """What a migration will do. definitions: to be imported. changed: lines about objects of the
-    target that the import changes, or leaves although they differ. kinds: the numbers of queues to
-    be linked, by type. unlinked: the other queues, by the reason. messages, connections: how many
-    the source has, and programs have there.
-    """
-
-    source: str
-    target: str
-    definitions: Definitions
-    left_out: list[NotCarriedOver]
-    held: list[Held]
-    changed: list[str]
-    kinds: Counter[str]
-    unlinked: Counter[str]
-    messages: int
-    connections: int
+Tell = Callable[[int, int], object]
 
 
-class Look(NamedTuple):
-    """What is where at one moment. links: the directions of the queues that are linked. values: the
-    parameters of the links. shovels: their statuses. connections: those of programs at the source.
-    delayed: messages that wait in exchanges of the broker that is to be emptied.
-    """
-
-    queues: list[QueueAtBoth]
-    links: dict[Place, str]
-    values: dict[Place, Any]
-    shovels: dict[Place, dict[str, Any]]
-    connections: list[str]
-    delayed: int
-
-    def left(self, *, is_returning: bool) -> int | None:
-        """All messages that have to move; None while some number is unknown."""
-        counts = [queue.left(is_returning=is_returning) for queue in self.queues]
-        known = [count for count in counts if count is not None]
-        return None if len(known) < len(counts) else sum(known)
+def _nothing(_done: int, _total: int) -> None:
+    """Ignore the progress."""
 
 
 class Migration:
@@ -108,6 +71,7 @@ class Migration:
         self._here = here
         self._other = other
         self._run = run
+        self._idle = IdleLinks()
         self.state = state
         brokers: tuple[MigrationBroker, MigrationBroker] = (other, here)
         self.source, self.target = brokers[::-1] if state.way == BACK else brokers
@@ -126,76 +90,26 @@ class Migration:
 
     def plan(self) -> Plan:
         """Find what the migration will do. Nothing is changed."""
-        self._other.require_rights()
-        chosen = select(self.source.get("definitions"))
-        if self.source is self._other:
-            self._other.require_access(one["vhost"] for one in chosen.definitions["queues"])
-        left_out = [*chosen.left_out, *self._missing_plugins()]
-        changed: list[str] = []
-        if self.target is self._here:
-            refused, changed = self._checked(chosen.definitions)
-            left_out += refused
-        imported = {(one["vhost"], one["name"]) for one in chosen.definitions["queues"]}
-        kinds: Counter[str] = Counter()
-        unlinked: Counter[str] = Counter()
-        queues = self.source.queues()
-        for place, source in queues.items():
-            target = source if place in imported else None
-            obstacle = QueueAtBoth(place, source, target).obstacle
-            if obstacle:
-                unlinked[obstacle] += 1
-            else:
-                kinds[source.kind] += 1
-        return Plan(
-            f"{self.source.version()} at {self.source.place}",
-            f"{self.target.version()} at {self.target.place}",
-            chosen.definitions, left_out, chosen.held, changed, kinds, unlinked,
-            sum(one.messages or 0 for one in queues.values()), len(self.source.connections()),
-        )  # fmt: skip
+        return make_plan(self.source, self.target, self._other)
 
-    def _missing_plugins(self) -> list[NotCarriedOver]:
-        found = []
-        for name in sorted(self.source.plugins() - self.target.plugins()):
-            if self.target is self._other:
-                reason = "it does not run at the target"
-                found.append(
-                    NotCarriedOver(f"plugin {name}", reason, f"rabbitmq-plugins enable {name}")
-                )
-            elif PLUGINS.get(name) is not None:
-                reason = "it is not enabled at the target"
-                found.append(
-                    NotCarriedOver(f"plugin {name}", reason, f"leveret-plugins enable {name}")
-                )
-            else:
-                reason = "Leveret does not know it, and what it declares may be refused"
-                found.append(NotCarriedOver(f"plugin {name}", reason))
-        return found
+    def import_definitions(self, plan: Plan, tell: Tell = _nothing) -> list[NotCarriedOver]:
+        """Import them; returns what the other broker has refused, which the plan could not know.
 
-    def _checked(self, definitions: Definitions) -> tuple[list[NotCarriedOver], list[str]]:
-        """Take out what this node refuses; also returns what the import changes here."""
-        left_out: list[NotCarriedOver] = []
-        for _ in range(CHECKS_MAX):
-            query = {"dry_run": "true"}
-            found = self._here.ask("POST", "definitions", body=definitions, query=query)
-            if not found["problems"]:
-                return left_out, list(_changed_lines(found["changes"]))
-            try:
-                left_out += take_out(definitions, found["problems"])
-            except ValueError as error:
-                raise failure(f"the definitions cannot be imported: {error}", DATA_ERROR) from None
-        raise failure("the definitions have new problems after each correction", DATA_ERROR)
-
-    def import_definitions(self, plan: Plan) -> list[NotCarriedOver]:
-        """Import them; returns what the other broker has refused, which the plan could not know."""
+        tell: called with the number of those that are imported, and of all.
+        """
         self.state = replace(self.state, held=tuple(plan.held), cluster=self._other.cluster())
         self._go_to(STARTED)
         refused: list[NotCarriedOver] = []
         # It says how passwords without an algorithm are hashed.
         version = {name: value for name, value in plan.definitions.items() if name not in LISTS}
+        done, total = 0, sum(len(plan.definitions[name]) for name in LISTS)
         for name in LISTS:
             items = plan.definitions[name]
             for start in range(0, len(items), SLICE):
-                refused += self._import_some(version, name, items[start : start + SLICE])
+                some = items[start : start + SLICE]
+                refused += self._import_some(version, name, some)
+                done += len(some)
+                tell(done, total)
                 self._run.renew()
         if self.target is self._other:
             self._other.require_access(one["vhost"] for one in plan.definitions["queues"])
@@ -229,25 +143,39 @@ class Migration:
 
     def look(self) -> Look:
         """Ask both brokers."""
+        links = self._links()
         targets = self.target.queues()
         queues = [
             QueueAtBoth(place, source, targets.get(place))
             for place, source in sorted(self.source.queues().items())
         ]
-        links, values = {}, {}
+        emptied = self.target if self.is_returning else self.source
+        return Look(queues, links, self.source.connections(), emptied.delayed())
+
+    def make_room(self, look: Look) -> Look:
+        """Have idle links make room for those of other queues; returns what is where then, as far
+        as the links tell it.
+        """
+        links = self._links()
+        look = look.with_links(links, self._idle.found(links, time.monotonic()))
+        if len(links.directions) >= self.state.links_max:
+            self.adjust(look)
+        return look
+
+    def _links(self) -> MigrationLinks:
+        directions, values = {}, {}
         for one in self._here.get("parameters", SHOVEL):
             if one["name"].startswith(NAME_PREFIX):
                 place = one["vhost"], one["value"]["src-queue"]
-                links[place] = self._direction(one["value"])
+                directions[place] = self._direction(one["value"])
                 values[place] = one["value"]
-        names = {(vhost, link_name(queue)): (vhost, queue) for vhost, queue in links}
+        names = {(vhost, link_name(queue)): (vhost, queue) for vhost, queue in directions}
         shovels = {
             names[one["vhost"], one["name"]]: one
             for one in self._here.get("shovels")
             if (one.get("vhost"), one["name"]) in names
         }
-        emptied = self.target if self.is_returning else self.source
-        return Look(queues, links, values, shovels, self.source.connections(), emptied.delayed())
+        return MigrationLinks(directions, values, shovels)
 
     def _direction(self, value: dict[str, Any]) -> str:
         is_from_here = value["src-uri"].startswith("amqp:///")
@@ -257,9 +185,10 @@ class Migration:
         """Set and delete links, as what is where requires."""
         self._run.renew()
         wanted = wanted_links(
-            look.queues, look.links, self.state.links_max, is_returning=self.is_returning
-        )
-        for place in look.links.keys() - wanted.keys():
+            look.queues, look.links.directions, look.links.failing, self.state.links_max,
+            is_returning=self.is_returning,
+        )  # fmt: skip
+        for place in look.links.directions.keys() - wanted.keys():
             self._unlink(place)
         streams = {queue.place for queue in look.queues if queue.is_stream}
         for place, direction in wanted.items():
@@ -268,7 +197,7 @@ class Migration:
                 queue, direction, self.source.uri(vhost), self.target.uri(vhost),
                 is_stream=place in streams,
             )  # fmt: skip
-            if look.values.get(place) != value:
+            if look.links.values.get(place) != value:
                 self._here.put_parameter(SHOVEL, vhost, link_name(queue), value)
 
     def _unlink(self, place: Place) -> None:
@@ -289,8 +218,7 @@ class Migration:
 
     def late_s(self) -> float:
         """How late the counts of the broker that is emptied may be, in seconds."""
-        emptied = self.target if self.is_returning else self.source
-        return LEVERET_LATE_SECONDS if emptied.version().startswith(LEVERET) else LATE_SECONDS
+        return (self.target if self.is_returning else self.source).late_s()
 
     # Ends
 
@@ -326,6 +254,17 @@ class Migration:
 
     def _require_done(self, look: Look, *, also_connected: bool) -> None:
         left = look.left(is_returning=False)
+        stuck = [one for one in look.queues if one.obstacle and one.left(is_returning=False)]
+        if stuck:
+            listed = "\n".join(
+                f"    queue '{one.place[1]}' in vhost '{one.place[0]}', "
+                f"{one.source.messages} messages: {one.obstacle}"
+                for one in stuck[:LISTED_MAX]
+            )
+            raise failure(
+                f"queues of {self.source.place} have messages that no link moves: let their "
+                f"programs consume them, or purge or delete them there:\n{listed}"
+            )
         if left != 0:
             number = "an unknown number of" if left is None else left
             raise failure(
@@ -343,7 +282,7 @@ class Migration:
                 for one in look.queues
                 if one.source.consumers
             ]
-            listed = "\n".join(f"    {one}" for one in users[:20])
+            listed = "\n".join(f"    {one}" for one in users[:LISTED_MAX])
             raise failure(
                 f"{len(users)} programs use {self.source.place}. Move them, or finish with "
                 f"--force:\n{listed}"
@@ -400,13 +339,21 @@ class Migration:
 
     def _remove_links(self) -> None:
         """Delete all links, and wait until none moves messages."""
-        for place in self.look().links:
+        for place in self._links().directions:
             self._unlink(place)
-        _wait_until(self._no_link_runs)
+        end_s = time.monotonic() + STOP_SECONDS
+        while found := self._running_links():
+            if time.monotonic() > end_s:
+                raise failure(
+                    f"{len(found)} links do not stop, such as the shovel '{found[0]}': look at the "
+                    "log of their node"
+                )
+            time.sleep(LOOK_SECONDS)
 
-    def _no_link_runs(self) -> bool:
+    def _running_links(self) -> list[str]:
         self._run.renew()
-        return not any(one["name"].startswith(NAME_PREFIX) for one in self._here.get("shovels"))
+        names = [one["name"] for one in self._here.get("shovels")]
+        return [name for name in names if name.startswith(NAME_PREFIX)]
 
 
 def _parameter(broker: MigrationBroker, component: str, vhost: str, name: str) -> Any:
@@ -417,18 +364,3 @@ def _parameter(broker: MigrationBroker, component: str, vhost: str, name: str) -
         if error.status != NOT_FOUND:
             raise
         return None
-
-
-def _changed_lines(changes: Iterable[dict[str, Any]]) -> Iterable[str]:
-    for change in changes:
-        if change["action"] == "add":
-            continue
-        where = f" in vhost '{change['vhost']}'" if change.get("vhost") else ""
-        what = f"{change['kind']} '{change['name']}'{where}"
-        reason = change.get("reason") or f"gets {', '.join(change['to'])} of the source"
-        yield f"{what}: {reason}"
-
-
-def _wait_until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        time.sleep(LEVERET_LATE_SECONDS)

@@ -17,14 +17,30 @@ from rich.text import Text
 from leveret.mgmt.ctl.client import HttpError
 from leveret.mgmt.ctl.command import CommandRun
 from leveret.mgmt.ctl.errors import TIMED_OUT, UNAVAILABLE, CtlError
-from leveret.mgmt.ctl.migrating.migration import Look, Migration
+from leveret.mgmt.ctl.migrating.look import Look
+from leveret.mgmt.ctl.migrating.migration import Migration, Tell
 from leveret.mgmt.ctl.migrating.table import COLUMNS, NUMBERS, rows, summary
 
 PAUSE_SECONDS: Final = 2.0
+SAID_SECONDS: Final = 5.0
 Show = Callable[[Look, bool], None]
 """Shows a look. The second argument: whether the migration is being rolled back."""
 OTHER_LINES = 5
 """Lines of the terminal without queues: the column names, the line below them, the summary."""
+
+
+def import_progress(say: Callable[[str], object]) -> Tell:
+    """Says from time to time how much is imported."""
+    said_s = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        nonlocal said_s
+        now_s = time.monotonic()
+        if now_s - said_s >= SAID_SECONDS and done < total:
+            said_s = now_s
+            say(f"Imported {done:,} of {total:,} objects ...")
+
+    return tell
 
 
 def looks(migration: Migration, say: Callable[[str], object]) -> Iterator[Look]:
@@ -48,6 +64,22 @@ def looks(migration: Migration, say: Callable[[str], object]) -> Iterator[Look]:
         yield look
 
 
+def pause(migration: Migration, look: Look, seconds: float, show: Show) -> None:
+    """Wait before the next look, while idle links make room for those of other queues."""
+    end_s = time.monotonic() + seconds
+    while (left_s := end_s - time.monotonic()) > 0:
+        time.sleep(min(PAUSE_SECONDS, left_s))
+        if len(look.links.directions) < len(look.queues):
+            try:
+                look = migration.make_room(look)
+            except CtlError as error:
+                if _may_pass(error):
+                    # The next look waits for the node.
+                    return
+                raise
+            show(look, migration.is_returning)
+
+
 def _may_pass(error: CtlError) -> bool:
     if isinstance(error, HttpError):
         return error.status >= 500
@@ -68,6 +100,8 @@ def progress(ctl: CommandRun) -> Iterator[Show]:
 
 
 def _print(ctl: CommandRun, look: Look, is_returning: bool) -> None:
+    if look.is_estimated:
+        return
     ctl.rows(rows(look, is_all=False), COLUMNS)
     ctl.out(summary(look, is_returning=is_returning))
     # Also a reader of a pipe sees it now.

@@ -6,7 +6,10 @@ from typing import Any, Final
 
 from leveret.mgmt.ctl.migrating.carrying_over import LISTS
 from leveret.mgmt.ctl.migrating.links import QueueAtBoth
-from leveret.mgmt.ctl.migrating.migration import Look, Plan
+from leveret.mgmt.ctl.migrating.look import FAILED, Look
+from leveret.mgmt.ctl.migrating.notes import notes
+from leveret.mgmt.ctl.migrating.other_broker import checked_uri
+from leveret.mgmt.ctl.migrating.plan import Plan
 from leveret.mgmt.ctl.migrating.state import MigrationState
 
 COLUMNS: Final = (
@@ -15,14 +18,17 @@ COLUMNS: Final = (
 )  # fmt: skip
 NUMBERS: Final = ("at_source", "at_target", "source_consumers", "target_consumers", "moved")
 SHOWN_MAX: Final = 50
-TERMINATED: Final = "terminated"
 
 
 def plan_lines(plan: Plan, state: MigrationState, *, is_all: bool) -> Iterator[str]:
     """What a migration will do, and what it cannot carry over. is_all: without limits."""
     yield from _steps(plan)
     yield from _warnings(plan, state)
-    yield from _exceptions(plan, sys.maxsize if is_all else SHOWN_MAX)
+    shown_max = sys.maxsize if is_all else SHOWN_MAX
+    found = list(notes(plan.definitions, state.links_max, checked_uri(state.uri)))
+    if found:
+        yield from _listed("What happens to what it has found:", found, shown_max)
+    yield from _exceptions(plan, shown_max)
 
 
 def _steps(plan: Plan) -> Iterator[str]:
@@ -94,7 +100,7 @@ def rows(look: Look, *, is_all: bool) -> list[list[Any]]:
     """The table; without `is_all` the queues with messages, consumers, or a link that fails."""
     found = []
     for queue in look.queues:
-        status = look.shovels.get(queue.place, {})
+        status = look.links.shovels.get(queue.place, {})
         if is_all or _is_of_interest(queue, status):
             found.append(_row(look, queue, status))
     if is_all:
@@ -106,7 +112,7 @@ def rows(look: Look, *, is_all: bool) -> list[list[Any]]:
 def _is_of_interest(queue: QueueAtBoth, status: dict[str, Any]) -> bool:
     target = queue.target
     return bool(
-        queue.source.messages or queue.source.consumers or status.get("state") == TERMINATED
+        queue.source.messages or queue.source.consumers or status.get("state") == FAILED
         or (target is not None and (target.messages or target.consumers))
     )  # fmt: skip
 
@@ -120,7 +126,7 @@ def _row(look: Look, queue: QueueAtBoth, status: dict[str, Any]) -> list[Any]:
     return [
         vhost, name, source.kind, source.messages, None if target is None else target.messages,
         source.consumers, None if target is None else target.consumers,
-        look.links.get(queue.place, ""), status.get("forwarded"), state,
+        look.links.directions.get(queue.place, ""), status.get("forwarded"), state,
     ]  # fmt: skip
 
 
@@ -131,11 +137,11 @@ def summary(look: Look, *, is_returning: bool) -> str:
     messages = "an unknown number of messages" if left is None else _counted(left, "message")
     consumers = _counted(_consumers(look, is_returning=is_returning), "consumer")
     connections = "" if is_returning else f", {_counted(len(look.connections), 'connection')}"
-    failed = sum(one.get("state") == TERMINATED for one in look.shovels.values())
+    failed = len(look.links.failing)
     delayed = f" and {look.delayed:,} that are delayed" if look.delayed else ""
     return (
         f"Left at the {place}: {messages}{delayed}. Programs at the {place}: {consumers}"
-        f"{connections}. Links: {len(look.links):,}, of which {failed:,} fail"
+        f"{connections}. Links: {len(look.links.directions):,}, of which {failed:,} fail"
     )
 
 

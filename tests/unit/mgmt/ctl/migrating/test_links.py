@@ -59,13 +59,23 @@ def test_what_is_left_in_queues_without_a_link_counts_too():
 def test_queues_with_messages_are_linked_first_and_keep_their_links():
     queues = [queue("empty"), queue("more", (7, 0)), queue("some", (1, 0)), queue("new", (2, 0))]
     now = {("/", "some"): FORWARD, ("/", "empty"): FORWARD}
-    assert set(wanted_links(queues, now, 2, is_returning=False)) == {("/", "some"), ("/", "more")}
-    assert len(wanted_links(queues, now, 9, is_returning=False)) == 4
+    assert set(wanted_links(queues, now, set(), 2, is_returning=False)) == {
+        ("/", "some"),
+        ("/", "more"),
+    }
+    assert len(wanted_links(queues, now, set(), 9, is_returning=False)) == 4
+
+
+def test_links_that_fail_do_not_keep_others_waiting():
+    queues = [queue("refused", (7, 0)), queue("waiting", (1, 0))]
+    now, failing = {("/", "refused"): FORWARD}, {("/", "refused")}
+    assert list(wanted_links(queues, now, failing, 1, is_returning=False)) == [("/", "waiting")]
+    assert len(wanted_links(queues, now, failing, 2, is_returning=False)) == 2
 
 
 def test_fifty_thousand_queues_have_no_more_links_than_allowed():
     queues = [queue(f"q{number}", (number % 7, 0)) for number in range(50_000)]
-    links = wanted_links(queues, {}, 500, is_returning=False)
+    links = wanted_links(queues, {}, set(), 500, is_returning=False)
     assert len(links) == 500
     assert all(queues[int(name[1:])].source.messages for _, name in links)
 

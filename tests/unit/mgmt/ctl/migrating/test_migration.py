@@ -4,8 +4,9 @@ import pytest
 
 from leveret.mgmt.ctl.client import HttpError
 from leveret.mgmt.ctl.errors import UNAVAILABLE, CtlError
-from leveret.mgmt.ctl.migrating.brokers import MigrationBroker, OtherBroker
+from leveret.mgmt.ctl.migrating.brokers import MigrationBroker
 from leveret.mgmt.ctl.migrating.migration import Migration
+from leveret.mgmt.ctl.migrating.other_broker import OtherBroker
 from leveret.mgmt.ctl.migrating.state import (
     BACK,
     FINISHING,
@@ -34,6 +35,8 @@ class KeptBroker:
         self.imported = []
         self.delayed = 0
         self.fails_after = None
+        self.connections = []
+        self.definitions = {}
         self._overview = {"rabbitmq_version": "3.10.8", version: "0.1.0"}
 
     def wait_longer(self, seconds):
@@ -56,7 +59,8 @@ class KeptBroker:
             "cluster-name": {"name": "old"},
             "whoami": {"tags": "administrator"},
             "nodes": [{"enabled_plugins": ["rabbitmq_of_ours"]}],
-            "definitions": {"queues": queues},
+            "definitions": {**self.definitions, "queues": queues},
+            "connections": self.connections,
             "queues": [
                 {**one, "type": "classic", "messages": self.queues[one["name"]]} for one in queues
             ],
@@ -82,7 +86,7 @@ class KeptBroker:
         if query.get("dry_run"):
             problems = [
                 {"path": f"queues[{number}].name", "reason": "too long"}
-                for number, one in enumerate(body["queues"])
+                for number, one in enumerate(body.get("queues", []))
                 if one["name"] == REFUSED
             ]
             return {"problems": problems, "changes": []}
@@ -103,6 +107,9 @@ class OtherKept(OtherBroker):
     def __init__(self, api):
         super().__init__(CREDENTIALS[0], CREDENTIALS[1], "secret", 60)
         self.api = api
+
+    def require_connections(self):
+        """There is no AMQP listener."""
 
 
 @pytest.fixture
@@ -165,6 +172,43 @@ def test_many_objects_are_imported_by_several_requests(old, new, monkeypatch, wa
     one = migration(new, old, way=way)
     one.import_definitions(one.plan())
     assert (sizes, len(target.imported)) == ([2, 2, 1], 5)
+
+
+def test_definitions_are_checked_in_slices_with_what_they_refer_to(old, new, monkeypatch):
+    monkeypatch.setattr("leveret.mgmt.ctl.migrating.plan.SLICE", 1)
+    bound = {"vhost": "/", "source": "x", "destination_type": "queue"}
+    old.definitions = {
+        "vhosts": [{"name": "/"}],
+        "exchanges": [{"vhost": "/", "name": name, "type": "topic"} for name in "wx"],
+        "bindings": [{**bound, "destination": name} for name in ("bills", "orders")],
+    }
+    checked, post = [], new.post
+    new.post = lambda path, body, query: checked.append(body) or post(path, body, query)
+    plan = migration(new, old).plan()
+    names = {
+        kind: [one["name"] for one in checked[-1][kind]]
+        for kind in ("vhosts", "exchanges", "queues")
+    }
+    assert names == {"vhosts": ["/"], "exchanges": ["x"], "queues": ["orders"]}
+    assert [one["name"] for one in plan.definitions["queues"]] == ["bills", "orders"]
+    assert len(plan.definitions["bindings"]) == 2
+
+
+def test_a_source_from_which_another_migration_takes_messages(old, new):
+    old.connections = [{"name": "there:1 -> old:5672", "user_provided_name": "Shovel migration a"}]
+    with pytest.raises(CtlError, match="two migrations would divide the messages"):
+        migration(new, old).plan()
+
+
+def test_messages_that_no_link_moves_are_named(old, new):
+    """An end would otherwise seem to be a matter of time."""
+    old.queues[REFUSED] = 2
+    one = migration(new, old)
+    one.import_definitions(one.plan())
+    with pytest.raises(CtlError) as refusal:
+        one.finish(also_connected=True)
+    assert "queues of amqp://old have messages that no link moves" in refusal.value.text
+    assert "queue 'refused' in vhost '/', 2 messages: it is not at the target" in refusal.value.text
 
 
 def test_rabbitmq_says_what_it_refuses_when_it_imports(old, new):

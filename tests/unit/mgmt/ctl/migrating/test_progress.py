@@ -1,6 +1,7 @@
 """What a person sees at a terminal while a migration runs."""
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -8,8 +9,8 @@ from rich.console import Console
 from leveret.mgmt.ctl.client import HttpError
 from leveret.mgmt.ctl.errors import TIMED_OUT, UNAVAILABLE, CtlError
 from leveret.mgmt.ctl.migrating.links import FORWARD, QueueAtBoth, QueueAtOne
-from leveret.mgmt.ctl.migrating.migration import Look
-from leveret.mgmt.ctl.migrating.progress import looks, shown
+from leveret.mgmt.ctl.migrating.look import Look, MigrationLinks
+from leveret.mgmt.ctl.migrating.progress import import_progress, looks, pause, shown
 from leveret.mgmt.ctl.migrating.table import summary
 
 
@@ -22,7 +23,8 @@ def look(*counts):
         for number, count in enumerate(counts)
     ]  # fmt: skip
     place = queues[0].place
-    return Look(queues, {place: FORWARD}, {}, {place: {"state": "running"}}, ["program"], 0)
+    links = MigrationLinks({place: FORWARD}, {}, {place: {"state": "running"}})
+    return Look(queues, links, ["program"], 0)
 
 
 def rendered(one, rows_max):
@@ -68,6 +70,64 @@ def test_a_refusal_ends_the_command():
     next(found)
     with pytest.raises(HttpError):
         next(found)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time, which passes while something sleeps."""
+    now = SimpleNamespace(seconds=0.0)
+
+    def sleep(seconds):
+        now.seconds += seconds
+
+    passing = SimpleNamespace(monotonic=lambda: now.seconds, sleep=sleep)
+    monkeypatch.setattr("leveret.mgmt.ctl.migrating.progress.time", passing)
+    return now
+
+
+class Linking:
+    """A migration whose links move messages. error: of the node, between two looks."""
+
+    is_returning = False
+
+    def __init__(self, error=None):
+        self.looks = []
+        self._error = error
+
+    def make_room(self, found):
+        if self._error:
+            raise self._error
+        self.looks.append(found)
+        return look(*(one.source.messages - 1 for one in found.queues))
+
+
+def test_idle_links_make_room_between_two_looks(clock):
+    migration, shown_looks = Linking(), []
+    pause(migration, look(5, 7), 7, lambda found, _: shown_looks.append(found))
+    assert clock.seconds == 7
+    assert [one.queues[0].source.messages for one in migration.looks] == [5, 4, 3, 2]
+    assert [one.queues[0].source.messages for one in shown_looks] == [4, 3, 2, 1]
+
+
+def test_nothing_makes_room_where_each_queue_has_a_link(clock):
+    migration = Linking()
+    pause(migration, look(5), 7, print)
+    assert (clock.seconds, migration.looks) == (7, [])
+
+
+def test_a_node_that_is_away_between_two_looks_is_waited_for_by_the_next(clock):
+    pause(Linking(CtlError("it is away", UNAVAILABLE)), look(5, 7), 7, print)
+    with pytest.raises(HttpError):
+        pause(Linking(HttpError(401, "not allowed")), look(5, 7), 7, print)
+
+
+def test_a_long_import_says_how_far_it_is(clock):
+    said = []
+    tell = import_progress(said.append)
+    for done in (1000, 2000, 3000, 4000):
+        clock.seconds += 3
+        tell(done, 4000)
+    assert said == ["Imported 2,000 of 4,000 objects ..."]
 
 
 def test_the_queues_with_most_messages_are_shown_as_far_as_there_is_room():
