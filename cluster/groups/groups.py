@@ -56,6 +56,7 @@ from leveret.cluster.groups.outgoing_frames import OutgoingFrames
 from leveret.cluster.groups.shared_groups import SharedGroups
 from leveret.cluster.groups.snapshot_receiving import SnapshotReceiving
 from leveret.cluster.groups.snapshot_sending import SnapshotSending
+from leveret.cluster.groups.steady_wall import SteadyWall
 from leveret.cluster.groups.stored_member import MemberSnapshots, restored_now, stored_of
 from leveret.cluster.groups.uses import GroupUse
 from leveret.cluster.groups.wakes import Wakes
@@ -128,6 +129,7 @@ class Groups:
         self._batch = 0
         self._written: dict[int, list[tuple[GroupMember, int]]] = {}
         self._wakes = Wakes(clock)
+        self._wall = SteadyWall(clock)
         self._watch = LinkWatch(self, clock)
         self._outgoing = OutgoingFrames(service, self._schedule, self._watch.sent)
         self._elections = ElectionLimit(self)
@@ -240,8 +242,8 @@ class Groups:
         return self._clock.now_ms()
 
     def wall_ms(self) -> int:
-        """The wall clock."""
-        return int(self._clock.wall_time_s() * 1000)
+        """The wall clock. It never goes back."""
+        return self._wall.ms()
 
     def wall_time_s(self) -> float:
         """The wall clock, with microseconds."""
