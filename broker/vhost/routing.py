@@ -31,6 +31,7 @@ from leveret.broker.vhost.fan_out import (
     Delivery,
     FanOuts,
 )
+from leveret.broker.vhost.passing_messages import PassingMessage
 from leveret.storage.messages.message import Message
 
 ROUTED_WORK = 8
@@ -75,26 +76,39 @@ def publish(
     found = Route(exchange, routing_keys, header_of(message))
     is_complete = found.go_on(WORK_AT_ONCE)
     vhost.turns.work_left -= found.work
-    if not is_complete:
-        queues = _found_later(found, publication, routed, choose)
-        return vhost.fan_outs.begin(Delivery(queues, publication))
-    reached = _reached(found, publication, routed, choose)
-    vhost.turns.work_left -= ROUTED_WORK * min(len(reached), QUEUES_AT_ONCE)
-    return deliver(vhost, reached, publication)
+    passing: PassingMessage | None = None
+    if publication.publisher is not None and (found.deduplicating or not is_complete):
+        passing = PassingMessage(publication.publisher, publication.first)
+        publication = publication.by(passing)
+    if is_complete:
+        reached = _reached(found, publication, passing, routed, choose)
+        vhost.turns.work_left -= ROUTED_WORK * min(len(reached), QUEUES_AT_ONCE)
+        given = deliver(vhost, reached, publication)
+    else:
+        queues = _found_later(found, publication, passing, routed, choose)
+        given = vhost.fan_outs.begin(Delivery(queues, publication))
+    if passing is not None:
+        if given is None:
+            passing.is_given()
+        else:
+            given.when_given(passing.is_given)
+    return given
 
 
 def _found_later(
-    found: Route, publication: Publication, routed: Routed | None, choose: Choose | None
-) -> Iterator[QueueClient | None]:
+    found: Route, publication: Publication, passing: PassingMessage | None,
+    routed: Routed | None, choose: Choose | None,
+) -> Iterator[QueueClient | None]:  # fmt: skip
     """The queues that a message reaches, after steps of finding its route, for `publish`."""
     while not found.go_on(ROUTE_STEP_WORK):
         yield None
-    yield from _reached(found, publication, routed, choose)
+    yield from _reached(found, publication, passing, routed, choose)
 
 
 def _reached(
-    found: Route, publication: Publication, routed: Routed | None, choose: Choose | None
-) -> list[QueueClient]:
+    found: Route, publication: Publication, passing: PassingMessage | None,
+    routed: Routed | None, choose: Choose | None,
+) -> list[QueueClient]:  # fmt: skip
     """The queues that get a message whose route is complete, for `publish`.
 
     The exchanges on the route that keep it have it then.
@@ -103,8 +117,10 @@ def _reached(
     if routed is not None:
         routed(queues, found)
     message = publication.messages[0]
-    if found.deduplicating or found.refusing:
-        _note_identifiers(found, publication)
+    if found.refusing:
+        _note_duplicate(found, publication)
+    if found.deduplicating and (queues or found.delaying):
+        _note_identifiers(found, header_of(message), passing)
     for history in found.remembering:
         history.remember(message, header_of(message))
     for delaying in found.delaying:
@@ -113,17 +129,21 @@ def _reached(
     return queues
 
 
-def _note_identifiers(found: Route, publication: Publication) -> None:
-    """x-message-deduplication: the exchanges on a route see a message, before a queue has it."""
+def _note_duplicate(found: Route, publication: Publication) -> None:
+    """x-message-deduplication: exchanges on a route have refused a message."""
     header = header_of(publication.messages[0])
-    for exchange in found.deduplicating:
-        assert isinstance(exchange, Exchange), "only an exchange sees identifiers"
-        if exchange.seen is not None:
-            exchange.seen.passed(publication, header)
     for refusing in found.refusing:
         assert isinstance(refusing, Exchange), "only an exchange refuses duplicates"
         if refusing.seen is not None:
-            refusing.seen.duplicates += 1
+            refusing.seen.refused(publication, header)
+
+
+def _note_identifiers(found: Route, header: ContentHeader, passing: PassingMessage | None) -> None:
+    """x-message-deduplication: the exchanges on a route see a message, before a queue has it."""
+    for exchange in found.deduplicating:
+        assert isinstance(exchange, Exchange), "only an exchange sees identifiers"
+        if exchange.seen is not None:
+            exchange.seen.passes(header, passing)
 
 
 def queues_by_key(

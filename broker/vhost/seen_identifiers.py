@@ -1,20 +1,29 @@
 """The identifiers that an exchange of the type x-message-deduplication has seen.
 
-Promise: the identifier of a message that was confirmed is known on all nodes that are linked, and
-if the exchange keeps them on disk, it is on the disk of each. A node sends an identifier to the
-others before it gives them the message: so a node that has got a message, as the leader or a mirror
-of its queue, knows its identifier, and a publisher that repeats an unconfirmed message there adds
-no duplicate.
+Promises:
 
-Not promised: that two nodes which get the same message at the same time do not both pass it. There
-is no agreement before a message passes, since each would cost its publisher the time to a majority.
+- The identifier of a message that was confirmed is known on all nodes that are linked, and if the
+  exchange keeps them on disk, it is on the disk of each.
+- A message that no queue has safely may be repeated: one that a queue has refused, or that was lost
+  with its node. So this node knows an identifier as soon as the message passes
+  (passing_messages.py), but it is written and told to the other nodes only when the queues have
+  the message. The confirm comes after that. Publishers without confirms do not repeat what is
+  refused: their identifiers are kept at once.
+
+Not promised: that no duplicate passes another node if this one dies after the queues have the
+message, and before it has told the others; nor that two nodes which get the same message at the
+same time do not both pass it. There is no agreement before a message passes, since each would cost
+its publisher the time to a majority.
 
 Mechanism: `KnownIdentifiers` in memory, and a backing queue with an entry for each, in the same
 order. An entry is a message with the key as its body; its time of expiry is until when the key is
 known. When keys are forgotten, the entries at the head whose keys are no longer known are dropped.
 So a restart reads the queue from its head to its end (`restoring`).
 
-Invariant SI1: each known identifier has an entry in the backing queue, unless it is in memory only.
+Invariants:
+
+SI1  Each known identifier has an entry in the backing queue, unless it is in memory only.
+SI3  A message in `_passing` has passed, and was neither kept nor given up.
 """
 
 import logging
@@ -38,6 +47,7 @@ from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.long_work import Step
 from leveret.broker.runtime.names import EXCHANGE, resource
 from leveret.broker.runtime.pending import Answer
+from leveret.broker.vhost.passing_messages import PassingMessage, SeenKey
 from leveret.broker.vhost.safe_waiter import SafeWaiter
 from leveret.storage.contract.backing_queue import BackingQueue, Unreadable
 from leveret.storage.messages.message import Address, Entry, Message
@@ -61,15 +71,6 @@ class ExchangePlace(NamedTuple):
     exchange: str
 
 
-class SeenKey(NamedTuple):
-    """The key of an identifier. until_ms: when it is forgotten, in milliseconds since 1970; FOREVER
-    if no time was set.
-    """
-
-    key: bytes
-    until_ms: int
-
-
 class SeenElsewhere(Protocol):
     """The other nodes of a cluster (cluster/deduplication)."""
 
@@ -87,7 +88,7 @@ class SeenIdentifiers:
     """
 
     __slots__ = (
-        "_backing", "_clock", "_offset_ms", "_others", "_place", "duplicates",
+        "_backing", "_clock", "_offset_ms", "_others", "_passing", "_place", "duplicates",
         "known", "restored",
     )  # fmt: skip
 
@@ -110,6 +111,7 @@ class SeenIdentifiers:
         self._offset_ms = wall_offset_ms
         self.known = known
         self.duplicates = 0
+        self._passing: dict[bytes, PassingMessage] = {}
         self.restored: Answer[None] = Answer()
         if backing is None:
             self.restored.give(None)
@@ -120,12 +122,10 @@ class SeenIdentifiers:
     def has_seen(self, header: ContentHeader) -> bool:
         """Whether a message is a duplicate."""
         key = key_of(header)
-        return bool(key) and self.known.has(key, self._now_ms())
+        return bool(key) and (key in self._passing or self.known.has(key, self._now_ms()))
 
-    def passed(self, publication: Publication, header: ContentHeader) -> None:
-        """A message passes the exchange, before a queue gets it. Its publisher's confirm waits
-        until the identifier is safe.
-        """
+    def passes(self, header: ContentHeader, message: PassingMessage | None) -> None:
+        """A message passes the exchange, before a queue gets it. message: None without confirms."""
         key = key_of(header)
         if not key:
             return
@@ -134,17 +134,36 @@ class SeenIdentifiers:
         if ttl_ms is None:
             ttl_ms = self.known.ttl_ms or FOREVER
         seen = SeenKey(key, min(FOREVER, now_ms + ttl_ms))
-        is_unsafe = self._keep(seen, now_ms)
-        told = self._others.tell(self._place, seen)
-        publisher, first = publication.publisher, publication.first
-        if publisher is None:
-            return
+        if message is None:
+            self._keep(seen, now_ms)
+            self._others.tell(self._place, seen)
+        elif ttl_ms:
+            self._passing[key] = message
+            message.passes(self, seen)
+
+    def refused(self, publication: Publication, header: ContentHeader) -> None:
+        """A message is a duplicate. Its publisher gets the outcome of the first one."""
+        self.duplicates += 1
+        first = self._passing.get(key_of(header))
+        if first is not None and publication.publisher is not None:
+            first.repeated(publication.publisher, publication.first)
+
+    def keep(self, seen: SeenKey, message: PassingMessage) -> None:
+        """A message that has passed is safe."""
+        self._passing.pop(seen.key, None)
+        now_ms = self._now_ms()
+        is_unsafe = not self.known.has(seen.key, now_ms) and self._keep(seen, now_ms)
         if is_unsafe and self._backing is not None:
-            publisher.hold(first, 1, self)
-            self._backing.when_safe(publisher, first, self)
+            message.hold(0, 1, self)
+            self._backing.when_safe(message, 0, self)
+        told = self._others.tell(self._place, seen)
         if told is not None:
-            publisher.hold(first, 1, self.known)
-            told.when_given(partial(publisher.confirm, first, self.known))
+            message.hold(0, 1, self.known)
+            told.when_given(partial(message.confirm, 0, self.known))
+
+    def give_up(self, seen: SeenKey) -> None:
+        """A queue has refused a message that has passed."""
+        self._passing.pop(seen.key, None)
 
     def saw_elsewhere(self, seen: Sequence[SeenKey]) -> None:
         """Another node has seen these."""

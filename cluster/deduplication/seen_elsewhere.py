@@ -1,10 +1,9 @@
 """The identifiers that exchanges of the type x-message-deduplication have seen, on all nodes.
 
-A node tells the others of each identifier when a message passes (`IdentifiersSeen`), before it
-gives them the message: both take the same link, in this order. They answer when they have it, on
-disk if the exchange wants that (`IdentifierKept`), and only then the publisher gets its confirm. A
-node that starts, gets a link or learns of an exchange asks for what the others have
-(`IdentifiersWanted`), and gets it in parts, with `IdentifiersTold` as the last one.
+A node tells the others of each identifier when its message is safe (`IdentifiersSeen`). They answer
+when they have it, on disk if the exchange wants that (`IdentifierKept`), and only then the
+publisher gets its confirm. A node that starts, gets a link or learns of an exchange asks for what
+the others have (`IdentifiersWanted`), and gets it in parts, with `IdentifiersTold` as the last one.
 
 What is promised, and what is not: broker/vhost/seen_identifiers.py.
 
@@ -23,7 +22,8 @@ from leveret.broker.runtime.clock import Clock
 from leveret.broker.runtime.long_work import LongWork
 from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.turns import Turns
-from leveret.broker.vhost.seen_identifiers import ExchangePlace, SeenKey, SeenPlaces
+from leveret.broker.vhost.passing_messages import SeenKey
+from leveret.broker.vhost.seen_identifiers import ExchangePlace, SeenPlaces
 from leveret.cluster.links.services import IDENTIFIERS_SERVICE, Peer, ServiceRegistry
 
 IDENTIFIERS_FEATURE: Final = "exchange_identifiers"

@@ -184,6 +184,20 @@ def test_a_message_passes_an_exchange_once_and_is_confirmed_again(channel):
     assert left(channel) == 0, "it is known although its message has left"
 
 
+def test_a_message_that_no_queue_has_taken_may_be_repeated(channel):
+    declare_exchange(channel, cache_size=10)
+    channel.queue_delete("q")
+    channel.queue_declare("q", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    send(channel, "a", b"1")
+    channel.queue_bind("q", "x")
+    send(channel, "a", b"2")
+    with pytest.raises(pika.exceptions.NackError):
+        send(channel, "b", b"3")
+    assert bodies(channel, 1) == [b"2"]
+    send(channel, "b", b"4")
+    assert bodies(channel, 1) == [b"4"]
+
+
 def test_a_mandatory_duplicate_is_returned_as_with_the_plugin(channel):
     declare_exchange(channel, cache_size=10)
     send(channel, "a", mandatory=True)

@@ -8,11 +8,12 @@ from leveret.broker.exchanges.message_deduplication import MessageDeduplication
 from leveret.broker.queues.contract.publication import Publication
 from leveret.broker.queues.deduplication.identifiers import FOREVER, KnownIdentifiers
 from leveret.broker.runtime.long_work import LongWork
+from leveret.broker.runtime.pending import Answer
 from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.broker.vhost.passing_messages import PassingMessage, SeenKey
 from leveret.broker.vhost.seen_identifiers import (
     ExchangePlace,
     SeenIdentifiers,
-    SeenKey,
     SeenPlaces,
 )
 from leveret.storage.messages.message import Message
@@ -44,8 +45,10 @@ class Exchange:
         of_message = header(identifier, ttl)
         if self.seen.has_seen(of_message):
             return False
-        publication = Publication([Message(ADDRESS, of_message, b"")], 0, None, publisher, 1)
-        self.seen.passed(publication, of_message)
+        passing = None if publisher is None else PassingMessage(publisher, 1)
+        self.seen.passes(of_message, passing)
+        if passing is not None:
+            passing.is_given()
         return True
 
     def restored(self):
@@ -124,6 +127,65 @@ def test_a_publisher_waits_until_its_identifier_is_on_disk():
     waiter, first, holder = exchange.backing.waiting
     waiter.confirm(first, holder)
     assert not publisher.owed
+
+
+class Others:
+    """Other nodes, which record what they are told."""
+
+    def __init__(self):
+        self.told, self.answer = [], Answer()
+
+    def tell(self, place, seen):
+        self.told.append(seen.key)
+        return self.answer
+
+
+@pytest.fixture
+def passing():
+    """An exchange, the first message of which a queue holds, and the publishers of two of it."""
+    exchange = Exchange()
+    exchange.seen._others = exchange.others = Others()
+    exchange.first, exchange.again = Publisher(), Publisher()
+    message = exchange.message = PassingMessage(exchange.first, 1)
+    exchange.seen.passes(header("a"), message)
+    message.hold(1, 1, "queue")
+    message.is_given()
+    repeated = Publication([Message(ADDRESS, header("a"), b"")], 0, None, exchange.again, 7)
+    assert exchange.seen.has_seen(header("a"))
+    exchange.seen.refused(repeated, header("a"))
+    assert (exchange.first.owed, exchange.again.owed) == ({1: 1}, {7: 1})
+    assert (exchange.others.told, exchange.backing.ready_count) == ([], 0)
+    return exchange
+
+
+def test_an_identifier_is_kept_and_told_when_its_message_is_safe(passing):
+    passing.message.confirm(1, "queue")
+    assert (passing.backing.ready_count, len(passing.others.told)) == (1, 1)
+    assert (passing.first.confirmed, passing.again.confirmed) == ([], [])
+    passing.others.answer.give(None)
+    assert (passing.first.confirmed, passing.again.confirmed) == ([1], [7])
+    assert passing.seen.has_seen(header("a"))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda message: (message.refuse(1), message.confirm(1, "queue")),
+        lambda message: message.holder_died("queue", is_settled=False),
+    ],
+)
+def test_a_message_that_a_queue_has_refused_may_be_repeated(passing, end):
+    end(passing.message)
+    assert (passing.first.refused, passing.again.refused) == ([1], [7])
+    assert not passing.first.owed
+    assert not passing.seen.has_seen(header("a"))
+    assert (passing.others.told, passing.backing.ready_count) == ([], 0)
+
+
+def test_the_queue_of_a_message_may_be_deleted(passing):
+    passing.message.holder_died("queue", is_settled=True)
+    passing.others.answer.give(None)
+    assert (passing.first.confirmed, passing.first.refused) == ([1], [])
 
 
 def test_what_another_node_has_seen_is_known():

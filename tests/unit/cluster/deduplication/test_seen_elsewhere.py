@@ -4,10 +4,10 @@ import pytest
 
 from leveret.broker.queues.deduplication.identifiers import KnownIdentifiers
 from leveret.broker.runtime.virtual_clock import VirtualClock
+from leveret.broker.vhost.passing_messages import SeenKey
 from leveret.broker.vhost.seen_identifiers import (
     ExchangePlace,
     SeenIdentifiers,
-    SeenKey,
     SeenPlaces,
 )
 from leveret.cluster.deduplication.seen_elsewhere import (
