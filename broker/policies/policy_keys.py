@@ -45,7 +45,16 @@ delivery limit is none.
 HIGHER_WINS = frozenset(["delayed-retry-min"])
 """Keys for which the higher value of policy and operator policy is in force."""
 OPERATOR_WINS = frozenset(
-    ["queue-version", "overflow", "delayed-retry-type", "delayed-retry-multiplier"]
+    [
+        "queue-version",
+        "overflow",
+        "delayed-retry-type",
+        "delayed-retry-multiplier",
+        "expire-on-time",
+        DEDUPLICATION,
+        CACHE_SIZE,
+        CACHE_TTL,
+    ]
 )
 OPERATOR_KEYS = (
     LOWER_WINS

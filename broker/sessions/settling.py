@@ -6,9 +6,10 @@ settled over several turns.
 
 from leveret.broker.events.taps import Taps
 from leveret.broker.queues.contract.modifications import Modification, modify
+from leveret.broker.queues.contract.retry_delay import retry_delay
 from leveret.broker.runtime.pending import Steps
 from leveret.broker.sessions.session import Session
-from leveret.broker.sessions.transaction import ACK, DISCARD, FAIL, REQUEUE
+from leveret.broker.sessions.transaction import ACK, DISCARD, FAIL, REJECT, REQUEUE
 from leveret.broker.sessions.unacked import SETTLE_WORK, by_queue
 from leveret.broker.sessions.unacked_record import Unacked
 
@@ -53,7 +54,7 @@ def reject(session: Session, delivery_tag: int, requeue: bool) -> None:
     """Requeue one delivery, or dead-letter or drop it. Raises 406 for an unknown tag."""
     action = DISCARD
     if requeue:
-        action = FAIL if session.services.config.is_as_rabbitmq_4_3 else REQUEUE
+        action = FAIL if session.services.config.is_as_rabbitmq_4_3 else REJECT
     _settle(session, action, delivery_tag, False)
 
 
@@ -109,8 +110,8 @@ def apply_settling(
         session.counts.given_back += len(taken)
     if modification is not None:
         _modify(taken, modification)
-    elif action in (REQUEUE, FAIL):
-        session.requeue(taken, is_failed=action == FAIL)
+    elif action in (REQUEUE, REJECT, FAIL):
+        session.requeue(taken, is_failed=action == FAIL or (action == REJECT and _delay(taken)))
     else:
         for queue, entries in by_queue(taken):
             if action == ACK:
@@ -124,6 +125,11 @@ def apply_settling(
         # The deliveries of other queues are settled first: they are no longer the session's.
         for queue in dict.fromkeys([record.queue for _, record in taken]):
             queue.kind.check_reject(queue.name, session.vhost.name)
+
+
+def _delay(taken: list[tuple[int, Unacked]]) -> bool:
+    """Whether a queue of these deliveries delays retries."""
+    return any(retry_delay(record.queue.options) is not None for _, record in taken)
 
 
 def _modify(taken: list[tuple[int, Unacked]], modification: Modification) -> None:

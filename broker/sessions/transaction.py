@@ -17,6 +17,8 @@ from leveret.broker.sessions.unacked_record import Unacked
 ACK, REQUEUE, DISCARD = "ack", "requeue", "discard"
 FAIL = "fail"
 """Requeue what counts as a failed delivery: since RabbitMQ 4.3, what basic.reject requeues."""
+REJECT = "reject"
+"""Requeue with basic.reject before 4.3: failed only in queues that delay retries."""
 DROPPED_AT_ONCE, DROP_WORK = 500, 2
 """The items that are dropped in one step, and the work of each (broker/runtime/turns.py)."""
 

@@ -14,7 +14,7 @@ from leveret.broker.amqp.errors import internal_error
 from leveret.broker.queues.contract.arguments import QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.queues.contract.queue_client import QueueLength
-from leveret.broker.queues.contract.retry_delay import delay_text
+from leveret.broker.queues.contract.retry_delay import DISABLED, delay_text
 from leveret.broker.queues.contract.status import (
     SINGLE_ACTIVE,
     UP,
@@ -231,7 +231,7 @@ def _quorum_status(now: MachineFigures) -> QuorumStatus:
 def _delayed_retry(now: MachineFigures) -> str:
     """As RabbitMQ shows it (`rabbit_quorum_queue:fmt_delayed_retry`)."""
     if now.delayed_retry is DelayedRetry.DISABLED:
-        return "disabled"
+        return DISABLED
     return delay_text(
         now.delayed_retry.name.lower(), now.delayed_retry_min_ms, now.delayed_retry_max_ms,
         now.delayed_retry_multiplier,

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
+from leveret.broker.queues.contract.retry_delay import DISABLED
 from leveret.broker.queues.contract.status import CoarseCounts, QueueStatus
 from leveret.broker.runtime.patterns import Pattern
 from leveret.mgmt.metrics import families as names
@@ -26,8 +27,6 @@ NOT_SUMMED = frozenset((
     "queue_consumer_capacity", "queue_head_message_timestamp",
     "queue_next_delayed_timestamp_seconds",
 ))  # fmt: skip
-DISABLED = "disabled"
-"""How a queue shows that it delays no retries."""
 DISK_FAMILIES = ("queue_disk_reads_total", "queue_disk_writes_total")
 SUMMED_AT_ONCE = 256
 LOOKED_AT_ONCE = 20

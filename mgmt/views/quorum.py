@@ -5,6 +5,7 @@ Classic queues with a delivery limit or delayed retries have some of them.
 
 from typing import Any
 
+from leveret.broker.queues.contract.retry_delay import DISABLED
 from leveret.broker.queues.contract.status import QuorumStatus, RetryStatus
 
 HIGH, NORMAL = 1, 0
@@ -12,12 +13,15 @@ HIGH, NORMAL = 1, 0
 
 
 def quorum_fields(quorum: QuorumStatus, delayed: int) -> dict[str, Any]:
-    """The fields by the rules that the queue follows; none by those of 3.x.
+    """The fields by the rules that the queue follows; by those of 3.x and 4.0, fields of delayed
+    retries only if it has them.
 
     delayed: the number of delayed messages.
     """
+    delays = _delays(quorum, delayed)
+    has_delays = delayed > 0 or quorum.delayed_retry != DISABLED
     if quorum.priorities == 1:
-        return {}
+        return {"delivery_limit": _limit(quorum.delivery_limit), **delays} if has_delays else {}
     fields: dict[str, Any] = {
         "delivery_limit": _limit(quorum.delivery_limit),
         "messages_ready_returned": quorum.returned,
@@ -26,10 +30,10 @@ def quorum_fields(quorum: QuorumStatus, delayed: int) -> dict[str, Any]:
         ready = dict(quorum.by_priority)
         fields["messages_ready_high"] = ready.get(HIGH, 0)
         fields["messages_ready_normal"] = ready.get(NORMAL, 0)
-        return fields
+        return fields | delays if has_delays else fields
     fields["messages_by_priority"] = {str(level): count for level, count in quorum.by_priority}
     fields["messages_active_priorities"] = len(quorum.by_priority)
-    return fields | _delays(quorum, delayed)
+    return fields | delays
 
 
 def retry_fields(retries: RetryStatus, delayed: int) -> dict[str, Any]:

@@ -73,6 +73,19 @@ async def test_basic_reject_says_that_a_delivery_has_failed_since_4_3(compat, fi
             assert (await queue.get()).body == first
 
 
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+@pytest.mark.parametrize(("retries", "waits"), [("failed", True), ("returned", False)])
+async def test_basic_reject_says_so_to_a_queue_that_delays_retries(
+    node, channel, kind, retries, waits
+):
+    arguments = {"x-queue-type": kind, "x-delayed-retry-type": retries,
+                 "x-delayed-retry-min": 86_400_000}  # fmt: skip
+    queue = await channel.declare_queue("q", durable=True, arguments=arguments)
+    await channel.default_exchange.publish(aio_pika.Message(b"1"), "q")
+    await (await queue.get()).reject(requeue=True)
+    assert (await queue.get(fail=False) is None) is waits
+
+
 async def test_another_type_of_a_queue_is_named(node, channel):
     arguments = {"x-queue-type": "quorum"}
     await channel.declare_queue("q", durable=True, arguments=arguments)

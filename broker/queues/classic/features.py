@@ -62,6 +62,8 @@ class QueueFeatures:
             duplicates.configure(options)
             self.duplicates = duplicates
             duplicates.begin()
+            if self.retries is not None:
+                duplicates.read(self.retries.held)
         return self.retries is not None or self.duplicates is not None
 
     def go_on(self) -> None:

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 from leveret.broker.amqp.properties import TTL_MS_MAX
 from leveret.broker.queues.contract.arguments import QueueOptions
 
+DISABLED: Final = "disabled"
+"""How a queue without delays is shown."""
 NO_MULTIPLIER: Final = 0
 THOUSAND: Final = 1000
 GROWTHS_MAX: Final = 10_000

@@ -40,7 +40,12 @@ from leveret.broker.amqp.content_header import ContentHeader, Retry
 from leveret.broker.events.taps import DISCARDED
 from leveret.broker.queues.contract.arguments import NO_LIMIT, QueueOptions
 from leveret.broker.queues.contract.queue_owner import QueueOwner
-from leveret.broker.queues.contract.retry_delay import RetryDelay, delay_text, retry_delay
+from leveret.broker.queues.contract.retry_delay import (
+    DISABLED,
+    RetryDelay,
+    delay_text,
+    retry_delay,
+)
 from leveret.broker.queues.contract.retry_headers import (
     RETRIES_FEATURE,
     as_delivered,
@@ -215,7 +220,10 @@ class Retries:
         if early:
             taken = self._queue.backing.take(early)
             self._queue.note_taken(taken)
-            self.prepare(taken)
+            # Their times may come meanwhile.
+            due = self.prepare(taken)
+            if due:
+                self._queue.make_ready(due)
 
     def _wait(self) -> None:
         """Be called back when the next message leaves."""
@@ -336,7 +344,7 @@ class Retries:
             delayed_bytes=waiting.bytes,
             next_delayed_ms=next_ms and next_ms + offset_ms,
             last_delayed_ms=last_ms and last_ms + offset_ms,
-            delayed_retry="disabled" if delay is None else delay_text(*delay),
+            delayed_retry=DISABLED if delay is None else delay_text(*delay),
         )
 
     def close(self) -> None:

@@ -40,7 +40,8 @@ DEDUPLICATION_FEATURE = "quorum_deduplication"
 ON_TIME_FEATURE = "quorum_expiry_on_time"
 """The feature of nodes that take `Expire`."""
 QUORUM_RETRIES_FEATURE = "quorum_delayed_retries"
-"""The feature of nodes that take `EndDelays`, and multiply the delays of retries."""
+"""The feature of nodes that take `EndDelays`, multiply the delays of retries, and let messages
+expire during them."""
 RUN_FIELDS = 4
 _TIME = Struct("<Bq")
 _COMMAND = Struct("<I")
@@ -97,6 +98,8 @@ class Options(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cache_size: how many identifiers of messages are known, to refuse duplicates; 0: none.
     cache_ttl_ms: how long, if that is longer than the message is in the queue.
     delayed_retry_multiplier: in thousandths; 0 for none (contract/retry_delay.py).
+    delayed_expire: a returned message that is delayed expires when its time is over, and not when
+    it is ready again. Members of earlier versions do not know it.
     is_delaying: no consumer gets a message. It waits until its time to live is over, and is kept as
     a dead letter then (docs/design/delayed-messages.md).
     """
@@ -122,6 +125,7 @@ class Options(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cache_ttl_ms: Number = 0
     delayed_retry_multiplier: Number = 0
     is_delaying: bool = False
+    delayed_expire: bool = False
 
 
 DEFAULT_OPTIONS = Options()

@@ -310,7 +310,18 @@ class QueueMessages:
                 due = self.delayed.take_ready(self.now_ms, EXPIRED_TOGETHER_MAX)
                 self._end_delays(due, effects)
             else:
-                self._make_ready(self.delayed.take_ready(self.now_ms))
+                due = self.delayed.take_ready(self.now_ms)
+                self._make_ready(self._unexpired(due, effects))
+
+    def _unexpired(self, runs: list[Run], effects: Effects | None) -> list[Run]:
+        """Those of delayed messages whose delay has ended before they expired. The others die."""
+        if not self.options.delayed_expire:
+            return runs
+        expired = [run for run in runs if NEVER < run.expires_at_ms <= self.now_ms]
+        if not expired:
+            return runs
+        self.die(expired, Reason.EXPIRED, effects)
+        return [run for run in runs if not NEVER < run.expires_at_ms <= self.now_ms]
 
     def _end_delays(self, runs: list[Run], effects: Effects | None) -> None:
         """Delayed messages are ready, or leave a queue that only delays them."""
@@ -499,8 +510,11 @@ class QueueMessages:
             self.die(died, Reason.DELIVERY_LIMIT, effects)
 
     def _delay(self, runs: list[Run], effects: Effects | None) -> None:
-        """Have messages wait until their times."""
+        """Have messages wait until their times, or until they expire."""
+        expires = self.options.delayed_expire
         for run in runs:
+            if expires and NEVER < run.expires_at_ms < run.time_ms:
+                run.time_ms = run.expires_at_ms
             self.delayed.add(run)
         if effects is not None:
             effects.add(Delayed(runs))

@@ -84,16 +84,16 @@ class DeclaredGroup(ReplicatedQueue):
         if is_delaying(self.queue.name):
             return DELAYING
         is_successor = self.queue.name.startswith(SUCCESSOR_PREFIX)
-        options = self._wanted
-        if options.delayed_retry_multiplier is not None and not self.takes_retries():
-            options = options._replace(delayed_retry_multiplier=None)
         return machine_options(
-            options, self._rules, self._consumer_timeout_ms, is_successor=is_successor,
+            self._wanted, self._rules, self._consumer_timeout_ms, is_successor=is_successor,
             takes_identifiers=self._features.all_have(DEDUPLICATION_FEATURE),
+            takes_retries=self.takes_retries(),
         )  # fmt: skip
 
     def takes_retries(self) -> bool:
-        """Whether all nodes multiply the delays of retries, and end them by request."""
+        """Whether all nodes multiply the delays of retries, let messages expire during them, and
+        end them by request.
+        """
         return self._features.all_have(QUORUM_RETRIES_FEATURE)
 
     # Calls of the client to the member
@@ -136,7 +136,7 @@ class DeclaredGroup(ReplicatedQueue):
     def nodes_changed(self, member: GroupMember) -> None:
         """Nodes have come or gone: propose options that all nodes understand from now on."""
         wanted = self._wanted
-        if wanted.deduplicates or wanted.delayed_retry_multiplier is not None:
+        if wanted.deduplicates or wanted.delayed_retry_type:
             self._options = self._machine_options()
             self._propose_options(member)
 

@@ -1,8 +1,7 @@
 """The options of a quorum queue's machine, from declaration, policies and RabbitMQ's rules. Pure.
 
 RabbitMQ's versions differ in the default delivery limit, in the place of returned messages, in the
-returns that count, in priorities, in the choice of the single active consumer, and in delayed
-retries.
+returns that count, in priorities, and in the choice of the single active consumer.
 """
 
 from enum import Enum
@@ -46,7 +45,7 @@ _RETRIES = {
 
 def machine_options(
     options: QueueOptions, rules: QueueRules, consumer_timeout_ms: int | None = None,
-    *, is_successor: bool = False, takes_identifiers: bool = True,
+    *, is_successor: bool = False, takes_identifiers: bool = True, takes_retries: bool = True,
 ) -> Options:  # fmt: skip
     """The options of the machine. Those of the leader's node take effect.
 
@@ -54,6 +53,8 @@ def machine_options(
     takes_identifiers: whether all nodes recognise duplicates. A member of an earlier version would
     keep the options without the size of the cache, and so differ from the others when it is
     upgraded: it is set by an entry that all understand.
+    takes_retries: the same for the multiplier of delayed retries, and for messages that expire
+    during their delays.
     """
     limit = delivery_limit(options, rules)
     has_cache = options.deduplicates and takes_identifiers
@@ -73,6 +74,7 @@ def machine_options(
         cache_size=(options.cache_size or SIZE_DEFAULT) if has_cache else 0,
         cache_ttl_ms=(options.cache_ttl_ms or 0) if has_cache else 0,
     )
+    machine = _with_delayed_retries(machine, options, takes_retries)
     if rules is not QueueRules.OF_4_3:
         return machine
     return _with_rules_of_4_3(machine, options, consumer_timeout_ms)
@@ -91,23 +93,31 @@ def _returns_to_end(options: QueueOptions, limit: int, rules: QueueRules) -> boo
     return rules is QueueRules.OF_4_0 and limit == NO_LIMIT
 
 
+def _with_delayed_retries(machine: Options, options: QueueOptions, takes_retries: bool) -> Options:
+    """RabbitMQ has them from 4.3 on; here a queue of any version that asks for them has them."""
+    if not takes_retries:
+        options = options._replace(delayed_retry_multiplier=None)
+    retry, delay = _RETRIES.get(options.delayed_retry_type), retry_delay(options)
+    if retry is None or delay is None:
+        return machine
+    return msgspec.structs.replace(
+        machine,
+        delayed_retry=retry,
+        delayed_retry_min_ms=delay.least_ms,
+        delayed_retry_max_ms=delay.most_ms,
+        delayed_retry_multiplier=delay.multiplier_thousandths,
+        delayed_expire=takes_retries,
+    )
+
+
 def _with_rules_of_4_3(
     machine: Options, options: QueueOptions, consumer_timeout_ms: int | None
 ) -> Options:
     own_timeout_ms = options.consumer_timeout_ms
-    retry, delay = _RETRIES.get(options.delayed_retry_type), retry_delay(options)
-    changes: dict[str, int | bool | DelayedRetry] = {
-        "counts_returns": False,
-        "consumer_timeout_ms": _limit(
-            consumer_timeout_ms if own_timeout_ms is None else own_timeout_ms
-        ),
-    }
-    if retry is not None and delay is not None:
-        changes["delayed_retry"] = retry
-        changes["delayed_retry_min_ms"] = delay.least_ms
-        changes["delayed_retry_max_ms"] = delay.most_ms
-        changes["delayed_retry_multiplier"] = delay.multiplier_thousandths
-    return msgspec.structs.replace(machine, **changes)
+    timeout_ms = consumer_timeout_ms if own_timeout_ms is None else own_timeout_ms
+    return msgspec.structs.replace(
+        machine, counts_returns=False, consumer_timeout_ms=_limit(timeout_ms)
+    )
 
 
 def _strategy(options: QueueOptions) -> DeadLetterStrategy:

@@ -120,7 +120,8 @@ class RetriesOfGroup:
 
     def _end_at(self, positions: list[int], is_discarded: bool, answer: Answer[int]) -> None:
         """End the delays at these positions, in ascending order."""
-        known = [position for position in positions if position > 0]
+        end = machine_of(self._member).messages.position
+        known = [position for position in positions if 0 < position < end]
         if known:
             self._propose(intervals_of(known), is_discarded, answer)
         else:

@@ -10,7 +10,8 @@ import {details} from "../format.js";
 import {route} from "../router.js";
 import {List, vhostOr} from "../table.js";
 
-const ARGUMENTS = {"alternate-exchange": "unrouted"};
+const ARGUMENTS = {"alternate-exchange": "unrouted", "x-delayed-type": "direct",
+  "x-cache-size": 100000, "x-cache-ttl": 3600000, "x-cache-persistence": "disk"};
 
 route("exchanges", () => {
   const list = new List({

@@ -12,7 +12,9 @@ import {List, vhostOr} from "../table.js";
 import {administration, plainPanel, removal} from "./administration.js";
 
 const LIMITS = {"max-length": 1000, "max-length-bytes": 1000000, "message-ttl": 60000,
-  expires: 1800000, "delivery-limit": 20, overflow: "reject-publish"};
+  expires: 1800000, "delivery-limit": 20, overflow: "reject-publish",
+  "delayed-retry-type": "all", "delayed-retry-min": 1000, "delayed-retry-max": 600000,
+  "delayed-retry-multiplier": 2};
 const KINDS = {
   policies: {
     title: "Policies", one: "policy", may: mayMakePolicies,
@@ -20,6 +22,7 @@ const KINDS = {
     known: {...LIMITS, "expire-on-time": true, "dead-letter-exchange": "",
       "dead-letter-routing-key": "", "alternate-exchange": "", "queue-mode": "lazy",
       "consumer-timeout": 1800000,
+      "x-message-deduplication": true, "x-cache-size": 200000, "x-cache-ttl": 3600000,
       "max-age": "7D", "federation-upstream-set": "all"},
   },
   "operator-policies": {

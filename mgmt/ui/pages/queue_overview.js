@@ -61,7 +61,10 @@ function aboutQueue(one) {
       Ready: link("messages", count(one.messages_ready)),
       Unacked: count(one.messages_unacknowledged), Total: count(one.messages),
       ...(one.type === "quorum" ? {"Dead letters kept": count(one.messages_dlx)} : {}),
-      ...(one.messages_delayed ? {Delayed: count(one.messages_delayed)} : {}),
+      ...(one.delayed_retry ? {"Delayed retry": one.delayed_retry} : {}),
+      ...("delivery_limit" in one ? {"Delivery limit": one.delivery_limit} : {}),
+      ...(one.messages_delayed ? {Delayed: count(one.messages_delayed),
+        "Next retry": time(one.next_delayed_at)} : {}),
       ...("messages_expired_on_time" in one
         ? {"Expired on time": count(one.messages_expired_on_time)} : {}),
       ...(one.message_deduplication_cache_info

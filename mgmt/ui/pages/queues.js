@@ -13,10 +13,13 @@ import {List, vhostOr} from "../table.js";
 import {rateColumn, stateOf} from "./channels.js";
 
 const ARGUMENTS = {
-  "x-message-ttl": 60000, "x-expire-on-time": true, "x-expires": 1800000,
+  "x-queue-type": "quorum", "x-message-ttl": 60000, "x-expire-on-time": true, "x-expires": 1800000,
   "x-max-length": 1000, "x-max-length-bytes": 1000000,
   "x-overflow": "reject-publish", "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "",
   "x-max-priority": 10, "x-single-active-consumer": true, "x-queue-mode": "lazy",
+  "x-delayed-retry-type": "all", "x-delayed-retry-min": 1000, "x-delayed-retry-max": 600000,
+  "x-delayed-retry-multiplier": 2, "x-delivery-limit": 20,
+  "x-message-deduplication": true, "x-cache-size": 200000, "x-cache-ttl": 3600000,
 };
 
 const lengthColumn = (key, title) => ({key, title, number: true, cell: (one) => count(one[key])});
@@ -52,6 +55,7 @@ route("queues", () => {
       rateColumn("deliver_get", "Deliver / get"),
       rateColumn("ack", "Ack"),
       {...rateColumn("redeliver", "Redelivered"), isExtra: true},
+      {...lengthColumn("messages_delayed", "Delayed"), isExtra: true},
       {...lengthColumn("messages_persistent", "Persistent"), isExtra: true},
       {key: "oldest_unacked_age_ms", title: "Oldest unacked", number: true, isExtra: true,
         cell: (one) => duration(one.oldest_unacked_age_ms)},

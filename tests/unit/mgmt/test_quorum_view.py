@@ -32,6 +32,14 @@ def test_rules_of_3_have_no_field():
     assert shown(Options())[0] == {}
 
 
+def test_rules_of_3_show_delayed_retries_of_a_queue_that_has_them():
+    fields, now_ms = shown(Options(delivery_limit=5, **RETRIES))
+    assert fields == {
+        "delivery_limit": 5, "messages_delayed": 1, "delayed_retry": "all (min: 500ms, max: 500ms)",
+        "next_delayed_at": now_ms + 500, "last_delayed_at": now_ms + 500,
+    }  # fmt: skip
+
+
 def test_rules_of_4_0_have_two_priorities():
     assert shown(Options(priorities=2, delivery_limit=20))[0] == {
         "delivery_limit": 20, "messages_ready_returned": 1, "messages_ready_high": 0,

@@ -46,6 +46,13 @@ def test_a_policy_delays_retries(is_operator):
     check_definition("p", retries, is_operator, may_lift_limits=False)
 
 
+@pytest.mark.parametrize("is_operator", [False, True])
+def test_a_policy_refuses_duplicates_and_has_messages_expire_on_time(is_operator):
+    definition = {"x-message-deduplication": True, "x-cache-size": 9, "x-cache-ttl": 9,
+                  "expire-on-time": True}  # fmt: skip
+    check_definition("p", definition, is_operator, may_lift_limits=False)
+
+
 def test_a_delivery_limit_below_0_is_none_where_there_is_one_by_default():
     check_definition("p", {"delivery-limit": -1}, is_operator=False, may_lift_limits=True)
     with pytest.raises(PolicyError, match="^-1 is not a valid delivery limit$"):

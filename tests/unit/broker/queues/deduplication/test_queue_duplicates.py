@@ -75,6 +75,15 @@ def test_a_message_that_waits_for_its_retry_is_known(vhost):
     assert queue.figures.status().deduplication.entries == 0
 
 
+def test_messages_that_wait_when_a_policy_begins_to_refuse_duplicates_are_known(vhost):
+    queue = declared(vhost, x_delayed_retry_type="all", x_delayed_retry_min=DAY_MS)
+    publish(queue, "a")
+    queue.requeue([got(queue)])
+    configured(queue, deduplicates=True)
+    publish(queue, "a")
+    assert ready(queue) == []
+
+
 @pytest.mark.parametrize("no_ack", [False, True])
 def test_it_is_known_until_it_is_settled(vhost, no_ack):
     queue = declared(vhost)

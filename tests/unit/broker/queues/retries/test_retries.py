@@ -1,5 +1,7 @@
 """Delayed retries and the delivery limit of a classic queue (broker/queues/retries)."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from leveret.broker.amqp.content_header import header_with, read_stored
@@ -310,3 +312,19 @@ def test_priorities_stay(vhost):
     queue.requeue([got(queue), got(queue)])
     vhost.clock.advance(1)
     assert [got(queue).message.body for _ in range(2)] == [b"high", b"low"]
+
+
+def test_a_message_that_is_due_while_a_restart_puts_it_aside_is_delivered(vhost):
+    queue = delaying(vhost)
+    publish(queue, b"a")
+    queue.requeue([got(queue)])
+    queue.return_waiting()
+    cursor = queue.backing.cursor()
+    entries = cursor.read(1000)
+    cursor.close()
+    times = iter([SECOND_MS - 1, *[SECOND_MS] * 9])
+    queue.retries._clock = SimpleNamespace(now_ms=lambda: vhost.clock.now_ms() + next(times))
+    queue.retries.found(entries)
+    queue.retries._clock = vhost.clock
+    vhost.clock.advance(1)
+    assert got(queue).message.body == b"a"

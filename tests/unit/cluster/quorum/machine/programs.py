@@ -47,6 +47,7 @@ def random_options(random: Random) -> Options:
         delayed_retry_min_ms=random.choice((10, 50)),
         delayed_retry_max_ms=random.choice((50, 100)),
         delayed_retry_multiplier=random.choice((0, 0, 1000, 2000)),
+        delayed_expire=random.random() < 0.7,
         cache_size=random.choice((0, 1000)),
         cache_ttl_ms=random.choice((0, 40)),
         consumer_timeout_ms=seldom(30, 300),

@@ -66,7 +66,10 @@ class QueueModel:
         for message in sorted(self.delayed, key=lambda one: (one.since_ms, one.position)):
             if message.since_ms <= self.now_ms:
                 self.delayed.remove(message)
-                self.returned.append(message)
+                if self.options.delayed_expire and 0 < message.expires_at_ms <= self.now_ms:
+                    self.die(message, "expired")
+                else:
+                    self.returned.append(message)
         if isinstance(command, ClientCommand):
             if not self.is_next(command):
                 return
@@ -300,6 +303,8 @@ class QueueModel:
             if options.delayed_retry in {DelayedRetry.ALL, kind}:
                 delay = self.delay(max(1, message.delivery_count))
                 message.since_ms = self.now_ms + min(delay, options.delayed_retry_max_ms)
+                if options.delayed_expire and message.expires_at_ms:
+                    message.since_ms = min(message.since_ms, message.expires_at_ms)
                 self.delayed.append(message)
             elif options.returns_to_end and not is_failed:
                 self.waiting.append(message)

@@ -170,6 +170,23 @@ def test_returned_messages_are_delayed_for_longer_each_time():
         assert queue.positions == [1]
 
 
+@pytest.mark.parametrize(("delayed_expire", "died_ms"), [(True, 40), (False, 100)])
+def test_a_delayed_message_expires_when_its_time_is_over(delayed_expire, died_ms):
+    queue = QueueByHand(
+        Options(delayed_retry=DelayedRetry.ALL, delayed_retry_min_ms=100, delayed_retry_max_ms=100,
+                message_ttl_ms=40, dead_letters=DEAD, delayed_expire=delayed_expire)
+    )  # fmt: skip
+    one = queue.client()
+    one.publish()
+    consumer = one.consume()
+    one.give_back(consumer, 1)
+    assert queue.machine.wake_at_ms() == queue.now_ms + died_ms
+    queue.pass_time(died_ms - 1)
+    assert queue.died == []
+    queue.pass_time(1)
+    assert (queue.died, queue.positions) == ([("EXPIRED", 1)], [])
+
+
 def test_delays_may_be_multiplied():
     queue = QueueByHand(
         Options(

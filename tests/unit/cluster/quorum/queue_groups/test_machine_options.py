@@ -72,13 +72,25 @@ def test_a_successor_has_the_rules_of_its_version_before_it_has_its_name():
         ({"type": 1, "min": 5}, (DelayedRetry.DISABLED, 0, 0)),
     ],
 )
-def test_delayed_retries_begin_with_4_3(arguments, retry):
+def test_queues_of_all_versions_delay_retries_if_they_are_asked_to(arguments, retry):
     named = {f"delayed_retry_{name}": value for name, value in arguments.items()}
-    found = options(QueueRules.OF_4_3, **named)
-    assert (
-        found.delayed_retry, found.delayed_retry_min_ms, found.delayed_retry_max_ms
-    ) == retry  # fmt: skip
-    assert options(QueueRules.OF_4_0, **named).delayed_retry is DelayedRetry.DISABLED
+    for rules in QueueRules:
+        found = options(rules, **named)
+        assert (
+            found.delayed_retry, found.delayed_retry_min_ms, found.delayed_retry_max_ms
+        ) == retry  # fmt: skip
+
+
+def test_nodes_of_an_earlier_version_neither_multiply_delays_nor_end_them_by_expiry():
+    arguments = {"x-delayed-retry-type": ("S", "all"), "x-delayed-retry-min": ("I", 5),
+                 "x-delayed-retry-multiplier": ("d", 1.5)}  # fmt: skip
+    found = [
+        machine_options(read_options(arguments), QueueRules.OF_3, takes_retries=takes)
+        for takes in (True, False)
+    ]
+    assert [(one.delayed_retry_multiplier, one.delayed_expire) for one in found] == [
+        (1500, True), (0, False)
+    ]  # fmt: skip
 
 
 def test_delays_without_a_maximum_grow_with_a_multiplier():
