@@ -1,22 +1,23 @@
 """Reading the messages that wait at an exchange of the type x-delayed-message, and acting on them.
 
 For operators: a message is released before its time, or cancelled, which drops it. The messages are
-read in pieces, in no order, from the highest level to the lowest, and then those in memory. So
-while others arrive, move and are released, each message that waits all the time is read (DM3 of
-delayed_messages.py); one that moves meanwhile may be read twice, and can be taken once.
+read in pieces: those in memory, then the buckets in the order of their times, and at the end what
+has moved meanwhile. So while others arrive, move and are released, each message that waits all the
+time is read (DM3 of delayed_messages.py); one that moves meanwhile may be read twice, and can be
+taken once. A listing of the first messages stops early (`rest_due_ms`).
 
 The messages of a replicated exchange are read by the node that leads their queue, in the order of
 their times. Each act is an entry in the log of the queue.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Sequence, Set
 from typing import NamedTuple, Protocol
 
 from leveret.broker.queues.contract.waiting_retries import ChosenRetries, WaitingInGroup
 from leveret.broker.queues.delivery.reading import read_on
 from leveret.broker.runtime.pending import Answer, given
 from leveret.broker.runtime.pending_in_task import given_in_task
-from leveret.broker.vhost.delayed_messages import BUCKETS, Bucket, DelayedMessages, Loaded
+from leveret.broker.vhost.delayed_messages import DIGITS, Bucket, DelayedMessages, Loaded
 from leveret.broker.vhost.safe_waiter import SafeWaiter
 from leveret.storage.messages.message import Entry
 
@@ -32,9 +33,12 @@ class WaitingMessage(NamedTuple):
 class WaitingPiece(Protocol):
     """Messages that were read together. An act answers with the number of those that still
     waited.
+
+    rest_due_ms: no message of the following pieces is due before this time; 0 if that is unknown.
     """
 
     messages: list[WaitingMessage]
+    rest_due_ms: int
 
     def release(self, chosen: Sequence[WaitingMessage]) -> Answer[int]:
         """Release these messages now, in the order of their times."""
@@ -67,11 +71,16 @@ class DelayedPiece:
     """A piece on this node. bucket: where its messages wait; None if they are in memory."""
 
     def __init__(
-        self, delayed: DelayedMessages, messages: list[WaitingMessage], bucket: Bucket | None
+        self,
+        delayed: DelayedMessages,
+        messages: list[WaitingMessage],
+        bucket: Bucket | None,
+        rest_due_ms: int = 0,
     ) -> None:
         self._delayed = delayed
         self.messages = messages
         self._bucket = bucket
+        self.rest_due_ms = rest_due_ms
 
     def _take(self, chosen: Sequence[WaitingMessage]) -> list[Loaded]:
         """Those that still wait where they were read. The others have moved, or were released."""
@@ -108,19 +117,38 @@ class DelayedInspection:
     async def pieces(self, bytes_max: int) -> AsyncGenerator[WaitingPiece, None]:
         """All messages that wait. Raises Unreadable."""
         delayed = self._delayed
-        level = BUCKETS
-        while found := delayed.bucket_below(level):
-            level, bucket = found
-            cursor = bucket.backing.cursor()
-            try:
-                while entries := await read_on(cursor, bytes_max):
-                    messages = [WaitingMessage(delayed.due_ms(one), 0, one) for one in entries]
-                    yield DelayedPiece(delayed, messages, bucket)
-            finally:
-                cursor.close()
-        loaded = [WaitingMessage(one.due_ms, one.order, one.entry) for one in delayed.loaded()]
-        if loaded:
-            yield DelayedPiece(delayed, loaded, None)
+        moved_count = delayed.moved_count
+        filled = delayed.buckets_by_time()
+        first = self._loaded(set(), filled[0][1].begins_ms if filled else 0)
+        yield first
+        positions: dict[int, int] = {}
+        for _ in range(DIGITS + 1):
+            is_new = False
+            for level, bucket in delayed.buckets_by_time():
+                cursor = bucket.backing.cursor(positions.get(level, 0))
+                try:
+                    while entries := await read_on(cursor, bytes_max):
+                        is_new = True
+                        messages = [WaitingMessage(delayed.due_ms(one), 0, one) for one in entries]
+                        positions[level] = cursor.position
+                        are_in_place = delayed.moved_count == moved_count
+                        rest_due_ms = bucket.begins_ms if are_in_place else 0
+                        yield DelayedPiece(delayed, messages, bucket, rest_due_ms)
+                finally:
+                    cursor.close()
+            if not is_new:
+                break
+        yield self._loaded({one.order for one in first.messages})
+
+    def _loaded(self, known: Set[int], rest_due_ms: int = 0) -> DelayedPiece:
+        """The messages in memory, without those whose orders are known."""
+        delayed = self._delayed
+        messages = [
+            WaitingMessage(one.due_ms, one.order, one.entry)
+            for one in delayed.loaded()
+            if one.order not in known
+        ]
+        return DelayedPiece(delayed, messages, None, rest_due_ms)
 
     def released(self) -> Answer[None]:
         """Given when the messages that were released have left for their queues."""
@@ -141,6 +169,7 @@ class ReplicatedPiece:
     def __init__(self, waiting: WaitingInGroup, messages: list[WaitingMessage]) -> None:
         self._waiting = waiting
         self.messages = messages
+        self.rest_due_ms = messages[-1].due_ms if messages else 0
 
     def release(self, chosen: Sequence[WaitingMessage]) -> Answer[int]:
         """Release these messages now, in the order of their times."""
@@ -154,7 +183,10 @@ class ReplicatedPiece:
         answer: Answer[int] = Answer()
         if chosen:
             positions = [one.order for one in chosen]
-            self._waiting.end(ChosenRetries(positions), is_discarded, answer)
+            # The messages of a piece are in the order of their times.
+            first_ms, last_ms = chosen[0].due_ms, chosen[-1].due_ms
+            retries = ChosenRetries(positions, first_ms=first_ms, last_ms=last_ms)
+            self._waiting.end(retries, is_discarded, answer)
         else:
             answer.give(0)
         return answer

@@ -31,8 +31,9 @@ Invariants:
 DM1  A message is in a bucket that begins at its time or before, or in memory.
 DM2  A message stays in its bucket, unacked, until its targets (the queues, or another bucket)
      have it safely. So a crash loses no message.
-DM3  A message that moves goes to a lower level or to memory. So reading the levels from the highest
-     to the lowest, and then the memory, misses no message (delayed_inspection.py).
+DM3  A message that moves goes to the end of a bucket of a lower digit, or to memory. So reading all
+     buckets, then once for each digit those parts that are new, and then the memory, misses no
+     message (delayed_inspection.py).
 """
 
 import logging
@@ -58,8 +59,9 @@ from leveret.storage.queue.transient_queue import TransientQueue
 
 DIGIT_BITS = 4
 DIGIT_MASK = (1 << DIGIT_BITS) - 1
-BUCKETS = 256
-"""16 digits with 16 values each: as many buckets as a storage id has levels."""
+DIGITS = 16
+BUCKETS = DIGITS << DIGIT_BITS
+"""As many buckets as a storage id has levels."""
 LOAD_WORK, MOVE_WORK, RELEASE_WORK = 8, 100, 250
 """The work of taking a message to memory, of moving it to another bucket, and of releasing it, in
 units of broker/runtime/turns.py."""
@@ -166,13 +168,14 @@ class DelayedMessages(Actor):
     make_backing: makes the backing queue of a bucket, by its number. levels: the buckets in which a
     restart found messages. release: publishes a message whose time has come, with confirms to this
     publisher; returns the result of `routing.publish`. wall_offset_ms: is added to the clock's time
-    to get the wall clock's. what: the name of the exchange, for texts.
+    to get the wall clock's. what: the name of the exchange, for texts. moved_count: how many
+    messages have left a bucket for another place.
     """
 
     __slots__ = (
         "_buckets", "_clock", "_leaving_bytes", "_leaving_count", "_loaded", "_make_backing",
         "_order", "_release", "_reported", "_rest", "_timer", "_timer_ms", "_turns", "_waiting",
-        "_waits_for_read", "_wall_offset_ms", "_what",
+        "_waits_for_read", "_wall_offset_ms", "_what", "moved_count",
     )  # fmt: skip
 
     def __init__(
@@ -194,7 +197,7 @@ class DelayedMessages(Actor):
         self._what = what
         self._buckets: dict[int, Bucket] = {}
         self._loaded: list[Loaded] = []
-        self._leaving_count = self._leaving_bytes = 0
+        self._leaving_count = self._leaving_bytes = self.moved_count = 0
         self._rest: Answer[None] | None = None
         self._order = count()
         self._timer: Timer | None = None
@@ -296,12 +299,10 @@ class DelayedMessages(Actor):
         loaded = [one.entry for one in sorted(self._loaded)]
         return loaded, [bucket.backing.cursor() for bucket in self._buckets.values()]
 
-    def bucket_below(self, level: int) -> tuple[int, Bucket] | None:
-        """The next lower level that has messages, and its bucket (DM3)."""
-        below = [one for one, bucket in self._buckets.items()
-                 if one < level and bucket.backing.ready_count]  # fmt: skip
-        highest = max(below, default=None)
-        return None if highest is None else (highest, self._buckets[highest])
+    def buckets_by_time(self) -> list[tuple[int, Bucket]]:
+        """The buckets that have messages, with their levels; the first to begin is the first."""
+        filled = [one for one in self._buckets.items() if one[1].backing.ready_count]
+        return sorted(filled, key=lambda one: one[1].begins_ms)
 
     def loaded(self) -> list[Loaded]:
         """The messages in memory that are not due yet, in the order of their times."""
@@ -416,6 +417,7 @@ class DelayedMessages(Actor):
         work = MOVE_WORK if moves else LOAD_WORK
         entries = bucket.fetch(max(1, (self._turns.work_left - RELEASING_WORK) // work))
         self._turns.work_left -= work * max(1, len(entries))
+        self.moved_count += len(entries)
         for entry in entries:
             due_ms = self.due_ms(entry)
             target = self._bucket_for(due_ms, now_ms) if moves and due_ms > now_ms else bucket

@@ -8,11 +8,12 @@ message ids, headers and routing keys, or all of them.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from heapq import heappush, heappushpop
-from typing import Any, Final
+from heapq import heappush, heapreplace
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import text
 from leveret.broker.runtime.names import EXCHANGE, resource
@@ -32,6 +33,7 @@ from leveret.mgmt.api.payloads import encode_payload
 from leveret.mgmt.api.routes import route
 from leveret.mgmt.api.selection import READ_BYTES, filter_of, header_of, readable
 from leveret.mgmt.views.to_json import properties_to_json
+from leveret.storage.messages.message import Address
 
 View = dict[str, Any]
 COUNT_MAX: Final = 1000
@@ -43,6 +45,25 @@ ACTIONS: Final = {"Sending": "delayed_messages.sent", "Cancelling": "delayed_mes
 """The names of the acts in the audit log."""
 
 
+class ListedMessage(NamedTuple):
+    """What is kept of a message while others are read. payload: truncated."""
+
+    due_ms: int
+    address: Address
+    header: ContentHeader
+    payload: bytes
+    payload_bytes: int
+
+    @classmethod
+    def of(cls, one: WaitingMessage, truncate: int) -> "ListedMessage":
+        """The part of a message that is shown."""
+        message = one.entry.message
+        body = message.body
+        return cls(
+            one.due_ms, message.address, header_of(one.entry), bytes(body[:truncate]), len(body)
+        )
+
+
 class Chosen:
     """The messages that a query or a body chooses."""
 
@@ -50,6 +71,7 @@ class Chosen:
         """source: has the other filters (`filter_of`). Raises 400."""
         self._ids = frozenset(ids)
         self._filter = filter_of(source)
+        self.are_all = not ids and self._filter.takes_all
 
     def takes(self, one: WaitingMessage) -> bool:
         """Whether a message is chosen. Raises 400 for an expression that takes too long."""
@@ -141,39 +163,35 @@ async def _of_this_node(
 ) -> View:
     matching = 0
     # The heap has the earliest messages, and the latest of them first.
-    heap: list[tuple[int, int, WaitingMessage]] = []
+    heap: list[tuple[int, int, ListedMessage]] = []
     async with aclosing(_chosen_pieces(call, inspection, chosen)) as pieces:
-        async for _, found in pieces:
+        async for piece, found in pieces:
             for one in found:
                 matching += 1
-                _add_earliest(heap, (-one.due_ms, -matching, one), count)
-    items = [await _view(call, one, truncate) for _, _, one in sorted(heap, reverse=True)]
+                if len(heap) < count:
+                    heappush(heap, (-one.due_ms, -matching, ListedMessage.of(one, truncate)))
+                elif heap and -one.due_ms > heap[0][0]:
+                    heapreplace(heap, (-one.due_ms, -matching, ListedMessage.of(one, truncate)))
+            is_full = len(heap) == count and (not heap or -heap[0][0] <= piece.rest_due_ms)
+            if chosen.are_all and is_full:
+                matching = inspection.count
+                break
+    items = [await _view(call, one) for _, _, one in sorted(heap, reverse=True)]
     return {"messages": inspection.count, "matching": matching, "items": items}
 
 
-def _add_earliest(
-    heap: list[tuple[int, int, WaitingMessage]], item: tuple[int, int, WaitingMessage], count: int
-) -> None:
-    """Add an item to a heap that keeps the largest items, at most `count` of them."""
-    if len(heap) < count:
-        heappush(heap, item)
-    elif heap:
-        heappushpop(heap, item)
-
-
-async def _view(call: Call, one: WaitingMessage, truncate: int) -> View:
-    message = one.entry.message
-    payload, encoding = await encode_payload(message.body[:truncate], "auto", call.node.give_way)
+async def _view(call: Call, one: ListedMessage) -> View:
+    payload, encoding = await encode_payload(one.payload, "auto", call.node.give_way)
     return {
         "node": call.node.name,
         "due_ms": one.due_ms,
-        "exchange": text(message.address.exchange),
-        "routing_key": text(message.address.routing_key),
-        "properties": properties_to_json(header_of(one.entry).properties),
+        "exchange": text(one.address.exchange),
+        "routing_key": text(one.address.routing_key),
+        "properties": properties_to_json(one.header.properties),
         "payload": payload,
         "payload_encoding": encoding,
-        "payload_bytes": len(message.body),
-        "truncated": len(message.body) > truncate,
+        "payload_bytes": one.payload_bytes,
+        "truncated": one.payload_bytes > len(one.payload),
     }
 
 

@@ -10,8 +10,11 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.field_table import Field
 from leveret.broker.amqp.json_form import field_to_json
 from leveret.broker.queues.classic.inspection import Inspection
 from leveret.broker.queues.delivery.reading import read_on
@@ -35,6 +38,7 @@ class PatternFilter:
         self._headers = [self._header(one) for one in headers]
         self._body = self._compiled(body, "body")
         self._routing_key = self._compiled(routing_key, "routing_key")
+        self.takes_all = not (headers or body or routing_key)
 
     @staticmethod
     def _compiled(pattern: str, what: str) -> TextPattern | None:
@@ -43,7 +47,7 @@ class PatternFilter:
         try:
             return compile_text_pattern(pattern)
         except re.error as error:
-            reason = f"{what}: '{pattern}' is not a valid regular expression: {error}"
+            reason = f"{what}: '{pattern:.99}' is not a valid regular expression: {error}"
             raise bad_request(reason) from None
 
     def _header(self, expression: str) -> tuple[str, TextPattern | None]:
@@ -64,11 +68,17 @@ class PatternFilter:
             return False
         for name, pattern in self._headers:
             field = header_of(entry).headers.get(name)
-            if field is None or (pattern and not pattern.is_found_in(str(field_to_json(field)))):
+            if field is None or (pattern and not pattern.is_found_in(_text_of(field))):
                 return False
         if self._body is None:
             return True
         return self._body.is_found_in(message.body.decode("utf-8", "replace"))
+
+
+def _text_of(field: Field) -> str:
+    """What is searched of a header: a text, or the JSON of another value."""
+    value = field_to_json(field)
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def header_of(entry: Entry) -> ContentHeader:

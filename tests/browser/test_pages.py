@@ -141,6 +141,47 @@ def test_an_exchange_is_made_bound_published_to_and_deleted(browser, node, vhost
     assert node.request("GET", f"exchanges/{vhost}/events").status == 404
 
 
+def test_delayed_messages_are_listed_sought_sent_and_cancelled(browser, node, vhost):
+    node.put(f"queues/{vhost}/q", {"durable": True})
+    browser.follow("Exchanges")
+    panel = browser.panel("Add a new exchange")
+    browser.choose("Virtual host", vhost, panel)
+    browser.type("Name", "later", panel)
+    assert "Messages wait on" not in panel.text
+    browser.choose("Type", "x-delayed-message", panel)
+    browser.choose("Type after the delay", "fanout", panel)
+    browser.choose("Messages wait on", "quorum", panel)
+    browser.press("Add exchange", panel)
+    browser.see("Exchange later added")
+    assert "Messages wait on" not in panel.text
+    declared = node.get(f"exchanges/{vhost}/later")["arguments"]
+    assert declared == {"x-delayed-type": "fanout", "x-delayed-queue-type": "quorum"}
+    node.post(f"bindings/{vhost}/e/later/q/q", {"routing_key": ""})
+    for number in range(4):
+        headers = {"x-delay": 3_600_000 + number, "customer": f"c{number}"}
+        properties = {"message_id": f"m{number}", "headers": headers}
+        node.publish(vhost, "", f"job {number}", properties, exchange="later")
+    browser.go("exchanges", vhost, "later")
+    panel = browser.panel("Delayed messages")
+    browser.see_in(panel, "job 3")
+    browser.type("Header", "customer:c[12]", panel)
+    browser.press("Search", panel)
+    browser.see_in(panel, "2 found among 4.")
+    assert "job 0" not in panel.text
+    browser.press("Cancel found", panel)
+    browser.confirm("Cancel messages")
+    browser.see_in(panel, "0 found among 2.")
+    browser.type("Header", "", panel)
+    browser.press("Search", panel)
+    browser.see_in(panel, "job 0")
+    browser.press("Send now", panel)
+    browser.see("Message m0 sent")
+    browser.press("Send all now", panel)
+    browser.see_in(panel, "No messages wait.")
+    found = node.get(f"queues/{vhost}/q/messages")["messages"]
+    assert [one["payload"] for one in found] == ["job 0", "job 3"]
+
+
 def bind(browser, queue, key):
     """Bind a queue to the displayed exchange."""
     panel = browser.panel("Add binding from this exchange")

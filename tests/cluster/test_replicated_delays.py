@@ -1,10 +1,15 @@
-"""A delayed message exchange whose messages wait on three real nodes, one of which is killed."""
+"""A delayed message exchange whose messages wait on three real nodes, which are killed and stopped.
+
+The nodes are started once. Each test leaves all of them running.
+"""
 
 import signal
+from contextlib import ExitStack
 
 import pika
 import pytest
 
+from tests.cluster.delayed_publisher import DelayedPublisher, taken_until
 from tests.cluster.managed_nodes import form_managed
 from tests.patience import PATIENCE_SECONDS
 
@@ -13,9 +18,9 @@ WHERE = "exchanges/%2F/later"
 ARGUMENTS = {"x-delayed-type": "fanout", "x-delayed-queue-type": "quorum"}
 
 
-@pytest.fixture
-def cluster(tmp_path):
-    nodes = form_managed(tmp_path, "a", "b", "c")
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    nodes = form_managed(tmp_path_factory.mktemp("delays"), "a", "b", "c")
     yield nodes
     for node in nodes:
         node.stop()
@@ -98,3 +103,62 @@ def test_messages_survive_the_node_that_leads_and_are_chosen_on_any_node(cluster
     assert queue in leader.ctl("grow", other.name, "all", "--queue-pattern", "^amq")
     leader.delete(WHERE)
     assert queue not in leader.ctl("shrink", other.name)
+
+
+def leader_of(nodes):
+    """The node that leads the queue of the exchange, as one of these nodes shows it."""
+    by_name = {node.name: node for node in nodes}
+    shown = nodes[0].wait_to_see(WHERE, lambda one: one["raft"]["leader"] in by_name)
+    return by_name[shown["raft"]["leader"]]
+
+
+def wait_for_more(publisher, node):
+    count = len(publisher.confirmed)
+    node.wait_until(lambda: len(publisher.confirmed) > count + 5, "more is confirmed")
+
+
+def come(nodes, publishers):
+    """Take all messages that were confirmed: none comes early. Returns how often each came."""
+    due = {body: at for one in publishers for body, at in one.confirmed.items()}
+    taken = taken_until(nodes[0], "q", due)
+    early = {body: at - due[body] for body, (at, *_) in taken.items() if at < due.get(body, 0)}
+    assert early == {}
+    return [len(times) for times in taken.values()]
+
+
+def publishing(nodes, prefix):
+    """A publisher of each node."""
+    return [
+        DelayedPublisher([node], f"{prefix}-{place}", (1, 50, 700, 1500))
+        for place, node in enumerate(nodes)
+    ]
+
+
+def test_nothing_confirmed_is_lost_or_early_whichever_node_dies_or_stops(cluster):
+    declared(cluster[0])
+    leader = leader_of(cluster)
+    one, other = [node for node in cluster if node is not leader]
+    with ExitStack() as running:
+        publishers = [running.enter_context(each) for each in publishing(cluster, "follower")]
+        for each in publishers:
+            wait_for_more(each, one)
+        one.stop(signal.SIGKILL)
+        wait_for_more(publishers[cluster.index(other)], other)
+        one.start()
+        wait_for_more(publishers[cluster.index(one)], one)
+    assert set(come(cluster, publishers)) == {1}
+
+    with ExitStack() as running:
+        publishers = [running.enter_context(each) for each in publishing(cluster, "leader")]
+        for end, go_on in (
+            (lambda node: node.stop(signal.SIGKILL), lambda node: node.start()),
+            (lambda node: node.process.send_signal(signal.SIGSTOP),
+             lambda node: node.process.send_signal(signal.SIGCONT)),
+        ):  # fmt: skip
+            leader = leader_of(cluster)
+            others = [node for node in cluster if node is not leader]
+            end(leader)
+            wait_for_more(publishers[cluster.index(others[0])], others[0])
+            go_on(leader)
+            wait_for_more(publishers[cluster.index(leader)], leader)
+    assert set(come(cluster, publishers)) <= {1, 2}

@@ -8,10 +8,11 @@ import contextlib
 import threading
 
 import aio_pika
+import pika
 import pytest
 from pika import exceptions
 
-from tests.cluster.clients import PERSISTENT, bodies
+from tests.cluster.clients import PERSISTENT, bodies, take
 from tests.cluster.clustered_nodes import ClusteredNode, declare, form, queues
 from tests.cluster.mirrored import HA_ALL
 from tests.earlier_version import earlier_sources, earlier_version
@@ -28,6 +29,7 @@ ROBUST = {
     "stream": {"x-queue-type": "stream"},
 }
 """The queues of the robust program, and their arguments."""
+HOUR_MS = 3_600_000
 ALL_QUEUES = {*QUEUES, *ROBUST}
 
 
@@ -179,10 +181,53 @@ def nodes(tmp_path, earlier):
         node.stop()
 
 
+def delay_messages(nodes):
+    """Publish a message on each node that waits there for an hour."""
+    for node in nodes:
+        with node.connect() as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            channel.exchange_declare(
+                "later", "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"}
+            )
+            channel.queue_declare("released", durable=True)
+            channel.queue_bind("released", "later")
+            properties = pika.BasicProperties(headers={"x-delay": HOUR_MS}, delivery_mode=2)
+            channel.basic_publish("later", "", node.name.encode(), properties)
+
+
+def assert_replicated_exchange(node, is_refused):
+    """Declare a delayed message exchange that all nodes have to know."""
+    arguments = {"x-delayed-type": "fanout", "x-delayed-queue-type": "quorum"}
+    with node.connect() as connection:
+        channel = connection.channel()
+        if is_refused:
+            with pytest.raises(exceptions.ChannelClosedByBroker, match="quorum_delayed_messages"):
+                channel.exchange_declare(
+                    "replicated", "x-delayed-message", durable=True, arguments=arguments
+                )
+            return
+        channel.exchange_declare(
+            "replicated", "x-delayed-message", durable=True, arguments=arguments
+        )
+
+
+def assert_delayed_messages_come(nodes):
+    """The messages of all nodes still wait, and are sent when an operator wants that."""
+    for node in nodes:
+        shown = node.ctl("list_delayed_messages", "later")
+        assert [one.name for one in nodes if one.name not in shown] == []
+    assert "3 messages" in nodes[0].ctl("send_delayed_messages", "later", "--all")
+    with nodes[0].connect() as connection:
+        taken = take(connection.channel(), "released", len(nodes))
+    assert {body for body, _ in taken} == {node.name.encode() for node in nodes}
+
+
 def test_no_confirmed_message_is_lost_in_a_rolling_upgrade(nodes, earlier):
     nodes[0].ctl(*HA_ALL)
     for node, queue in zip(nodes, QUEUES, strict=True):
         declare(node, queue)
+    delay_messages(nodes)
     publisher, robust = Publisher(nodes), RobustProgram(nodes)
     publisher.start()
     robust.start()
@@ -199,9 +244,11 @@ def test_no_confirmed_message_is_lost_in_a_rolling_upgrade(nodes, earlier):
                 lambda seen=robust_count: len(robust.confirmed) > seen, "more is confirmed"
             )
             assert all(queues(one) >= ALL_QUEUES for one in nodes)
+            assert_replicated_exchange(node, is_refused=earlier and node is not nodes[-1])
     finally:
         publisher.stop()
         robust.stop()
+    assert_delayed_messages_come(nodes)
     for node in nodes:
         node.assert_nothing_failed()
     assert robust.confirmed <= robust.taken

@@ -1,6 +1,7 @@
 """Messages that wait at an exchange of the type x-delayed-message: listed, sent now, cancelled."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pika
 import pytest
@@ -82,6 +83,52 @@ def test_chosen_messages_are_sent_now_or_cancelled(node, vhost, channel):
     assert act(node, where, "cancel", {"all": True}) == {"cancelled": 0}
 
 
+def test_headers_of_any_size_and_type_are_searched(node, vhost, channel):
+    where = f"exchanges/{vhost}/later/delayed"
+    large = "x" * 100_000 + "end"
+    publish(channel, "large", large=large)
+    publish(channel, "table", table={"b": [1, True]}, flag=True)
+    assert ids(node.get(f"{where}?header=large:xend$&truncate=0")) == ["large"]
+    assert ids(node.get(f"{where}?header=flag:^true$")) == ["table"]
+    refused = act(node, where, "cancel", {"header": ["large:^" + large]})
+    assert refused["error"] == "bad_request"
+    assert len(refused["reason"]) < 300
+    assert act(node, where, "cancel", {"header": ["large:xend$"]}) == {"cancelled": 1}
+    table = {"header": ['table:^{"b":\\[1,true\\]}$']}
+    assert act(node, where, "cancel", table) == {"cancelled": 1}
+    assert act(node, where, "cancel", {"message_ids": [large]}) == {"cancelled": 0}
+
+
+def test_each_message_is_taken_once_by_acts_at_the_same_time(node, vhost, channel):
+    where = f"exchanges/{vhost}/later/delayed"
+    for number in range(100):
+        publish(channel, f"{number}", HOUR_MS + number % 7)
+    with ThreadPoolExecutor() as threads:
+        acts = [threads.submit(act, node, where, ("send", "cancel")[number % 2], {"all": True})
+                for number in range(4)]  # fmt: skip
+    done = [one.result() for one in acts]
+    sent = sum(one.get("sent", 0) for one in done)
+    assert sent + sum(one.get("cancelled", 0) for one in done) == 100
+    wait_until(lambda: depth(channel) == sent)
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_messages_are_gone_with_their_exchange_and_with_their_vhost(node, vhost, kind):
+    where = f"exchanges/{vhost}/later"
+    arguments = {"x-delayed-type": "fanout", "x-delayed-queue-type": kind}
+    body = {"type": "x-delayed-message", "durable": True, "arguments": arguments}
+    for gone in (where, f"vhosts/{vhost}"):
+        node.put(f"vhosts/{vhost}")
+        node.put(f"permissions/{vhost}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
+        assert node.put(where, body).status == 201
+        assert node.get(f"{where}/delayed")["messages"] == 0
+        node.publish(vhost, "", "x", {"headers": {"x-delay": HOUR_MS}}, exchange="later")
+        assert node.get(f"{where}/delayed")["messages"] == 1
+        node.delete(gone)
+        assert node.request("GET", f"{where}/delayed").status == 404
+        assert node.request("POST", f"{where}/delayed/cancel", {"all": True}).status == 404
+
+
 def test_bad_requests_say_what_is_wrong(node, vhost, channel):
     where = f"exchanges/{vhost}/later/delayed"
     for path, status in (
@@ -93,7 +140,8 @@ def test_bad_requests_say_what_is_wrong(node, vhost, channel):
     ):
         assert node.request("GET", path).status == status, path
     for body in ({}, {"all": False}, {"message_ids": "a"}, {"message_ids": [1]},
-                 {"message_ids": ["x"] * 10_001}, {"header": [1]}):  # fmt: skip
+                 {"message_ids": ["x"] * 10_001}, {"header": [1]},
+                 {"header": {"a": {"b": 1}}}):  # fmt: skip
         for act in ("send", "cancel"):
             assert node.request("POST", f"{where}/{act}", body).status == 400, body
 

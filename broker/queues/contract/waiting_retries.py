@@ -35,11 +35,14 @@ class WaitingRetry(NamedTuple):
 class ChosenRetries(NamedTuple):
     """The messages that a request is for: those at positions, those with an id, or all.
 
-    positions, message_id: None if messages are not chosen by these.
+    positions, message_id: None if messages are not chosen by these. first_ms, last_ms: when the
+    messages at positions are due, so that they are found among very many; 0 if this is not known.
     """
 
     positions: Collection[int] | None = None
     message_id: str | None = None
+    first_ms: int = 0
+    last_ms: int = 0
 
     @property
     def are_all(self) -> bool:

@@ -294,11 +294,14 @@ class TakeOver(Command, frozen=True, tag=26):
 class EndDelays(Command, frozen=True, tag=27):
     """Make delayed messages ready now, or drop them, as an operator wants.
 
-    positions: intervals; empty for all.
+    positions: intervals; empty for all. first_ms, last_ms: the times of these messages, so that
+    they are found among very many; 0 for any time.
     """
 
     positions: list[FromOne]
     is_discarded: bool
+    first_ms: Number = 0
+    last_ms: Number = 0
 
 
 class EnqueuedRun(msgspec.Struct, frozen=True, gc=False):

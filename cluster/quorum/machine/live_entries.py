@@ -12,6 +12,50 @@ from typing import Final
 
 JOINED_GAP: Final = 64
 """How many unneeded entries between two needed ones are covered, too."""
+GROUP_BITS: Final = 6
+"""Entries are counted in groups of `JOINED_GAP`."""
+
+
+class CountedEntries:
+    """The entries of messages that leave in any order: how many messages each group of entries has.
+
+    So the intervals of a million messages are found without looking at each of them.
+    """
+
+    __slots__ = ("_counts",)
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+
+    def add(self, index: int, count: int) -> None:
+        """Messages of an entry are added."""
+        group = index >> GROUP_BITS
+        self._counts[group] = self._counts.get(group, 0) + count
+
+    def remove(self, index: int, count: int) -> None:
+        """Messages of an entry are removed."""
+        group = index >> GROUP_BITS
+        left = self._counts[group] - count
+        if left:
+            self._counts[group] = left
+        else:
+            del self._counts[group]
+
+    def clear(self) -> None:
+        """No entry has messages."""
+        self._counts.clear()
+
+    def intervals(self) -> list[int]:
+        """The intervals that cover all of them. An entry has an index above 0."""
+        intervals: list[int] = []
+        for group in sorted(self._counts):
+            first, last = group << GROUP_BITS, (group + 1 << GROUP_BITS) - 1
+            if intervals and first - intervals[-1] <= JOINED_GAP:
+                intervals[-1] = last
+            else:
+                intervals.append(max(1, first))
+                intervals.append(last)
+        return intervals
 
 
 def intervals_of_indexes(indexes: list[int]) -> list[int]:

@@ -24,13 +24,14 @@ from leveret.cluster.quorum.machine.commands import (
     RUN_FIELDS,
     DeadLetterStrategy,
     DelayedRetry,
+    EndDelays,
     Modify,
     Options,
     TakenPlace,
 )
 from leveret.cluster.quorum.machine.consumers import Consumers, ConsumerState
 from leveret.cluster.quorum.machine.dead_letters import RetainedLetters
-from leveret.cluster.quorum.machine.delayed_messages import DelayedRuns
+from leveret.cluster.quorum.machine.delayed_messages import ALL, DelayedRuns
 from leveret.cluster.quorum.machine.effects import (
     Delayed,
     DelaysEnded,
@@ -50,6 +51,9 @@ ROOM_AGAIN: Final = 0.8
 """A queue must shrink to this share of its limit before it takes messages again."""
 EXPIRED_TOGETHER_MAX = 4000
 """About how many runs expire by one entry, so that applying it is no long turn."""
+RELEASED_MAX = 4000
+"""About how many messages of a delayed message exchange are on their way to their queues: others
+that are due stay among the delayed ones, where a million cost little."""
 TAKEN_AT_ONCE_MS: Final = 1
 """AMQP's meaning of a time to live of 0: the message expires unless a consumer takes it at once."""
 
@@ -307,8 +311,7 @@ class QueueMessages:
         self._is_for_now = False
         if self.delayed.count:
             if self.options.is_delaying:
-                due = self.delayed.take_ready(self.now_ms, EXPIRED_TOGETHER_MAX)
-                self._end_delays(due, effects)
+                self._release_due(effects)
             else:
                 due = self.delayed.take_ready(self.now_ms)
                 self._make_ready(self._unexpired(due, effects))
@@ -323,12 +326,24 @@ class QueueMessages:
         self.die(expired, Reason.EXPIRED, effects)
         return [run for run in runs if not NEVER < run.expires_at_ms <= self.now_ms]
 
-    def _end_delays(self, runs: list[Run], effects: Effects | None) -> None:
-        """Delayed messages are ready, or leave a queue that only delays them."""
-        if not self.options.is_delaying:
-            self._make_ready(runs)
-        elif runs:
-            self.die(runs, Reason.EXPIRED, effects)
+    def _release_due(self, effects: Effects | None) -> None:
+        """Messages whose delay is over leave a queue that only delays them."""
+        room = RELEASED_MAX - self.letters.count
+        if room > 0:
+            due = self.delayed.take_ready(self.now_ms, room)
+            if due:
+                self.die(due, Reason.EXPIRED, effects)
+
+    def letters_done(self, positions: list[int], effects: Effects | None) -> None:
+        """Letters were confirmed. Others that wait for room are released."""
+        self.letters.done(positions)
+        if self.options.is_delaying:
+            self._release_due(effects)
+
+    def next_delayed_ms(self) -> int:
+        """When time makes a delayed message ready; 0 if it does not."""
+        is_full = self.options.is_delaying and self.letters.count >= RELEASED_MAX
+        return 0 if is_full else self.delayed.next_ms()
 
     def _make_ready(self, delayed: list[Run]) -> None:
         for run in delayed:
@@ -336,15 +351,27 @@ class QueueMessages:
             ready.time_ms = 0
             self.ready.append_returned(ready)
 
-    def end_delays(self, positions: list[int], is_discarded: bool, effects: Effects | None) -> None:
-        """End the delays of messages, or drop these. positions: as in `EndDelays`."""
-        runs = self.delayed.take(positions)
+    def end_delays(self, command: EndDelays, effects: Effects | None) -> None:
+        """End the delays of messages, or drop these."""
+        runs = self.delayed.take(command.positions, command.first_ms, command.last_ms or ALL)
         if effects is not None:
             effects.add(DelaysEnded(sum([run.count for run in runs])))
-        if is_discarded:
+        if command.is_discarded:
             self._have_left(runs)
+        elif self.options.is_delaying:
+            self._release_now(runs, effects)
         else:
-            self._end_delays(runs, effects)
+            self._make_ready(runs)
+
+    def _release_now(self, runs: list[Run], effects: Effects | None) -> None:
+        """Release messages before their time; those without room are due from now on."""
+        room = max(0, RELEASED_MAX - self.letters.count)
+        for run in runs[room:]:
+            due = run.part(0, run.count)
+            due.time_ms = self.now_ms
+            self.delayed.add(due)
+        if runs[:room]:
+            self.die(runs[:room], Reason.EXPIRED, effects)
 
     def deliver(self, effects: Effects | None) -> None:
         """Give ready messages to consumers that may take them, and enforce the limits."""

@@ -313,9 +313,9 @@ class QuorumMachine:
         elif isinstance(command, NodeDisconnected | NodeConnected):
             self._set_away(command.node, isinstance(command, NodeDisconnected), effects)
         elif isinstance(command, EndDelays):
-            self.messages.end_delays(command.positions, command.is_discarded, effects)
+            self.messages.end_delays(command, effects)
         elif isinstance(command, LettersDone):
-            self.messages.letters.done(command.positions)
+            self.messages.letters_done(command.positions, effects)
         elif isinstance(command, TakeOver):
             self.messages.take_over(index, command.runs, command.returns, command.place)
 
@@ -383,7 +383,7 @@ class QuorumMachine:
     def wake_at_ms(self) -> int:
         """When the leader has to propose a `Tick`; 0 if time changes nothing."""
         messages = self.messages
-        times = [messages.ready.next_expiry_ms(), messages.delayed.next_ms()]
+        times = [messages.ready.next_expiry_ms(), messages.next_delayed_ms()]
         expires_at_ms = self._expires_at_ms()
         if expires_at_ms:
             times.append(max(expires_at_ms, self.checked_ms + EXPIRED_AGAIN_MS))
@@ -449,7 +449,8 @@ class QuorumMachine:
         """
         messages = self.messages
         parts = [part for queue in messages.ready.queues() for part in queue.live()]
-        runs = [run.index for run in messages.delayed.runs]
+        parts.append(messages.delayed.live())
+        runs: list[int] = []
         for held in messages.letters.by_reason:
             runs += [run.index for run in held.runs]
         for sender in self.senders.known.values():

@@ -22,7 +22,7 @@ import msgspec
 from leveret.broker.queues.deduplication.identifiers import Known
 from leveret.cluster.quorum.machine.commands import Options
 from leveret.cluster.quorum.machine.consumers import ConsumerState
-from leveret.cluster.quorum.machine.delayed_messages import DelayedRuns
+from leveret.cluster.quorum.machine.delayed_messages import DelayedRuns, chunks
 from leveret.cluster.quorum.machine.effects import Outcome, Result
 from leveret.cluster.quorum.machine.held_runs import OrderedRuns
 from leveret.cluster.quorum.machine.packed_runs import PackedRunsError, pack_runs, unpack_runs
@@ -126,10 +126,8 @@ class QueueSnapshot:
         ready = machine.messages.ready
         queues = [queue.pieces() for queue in ready.queues()]
         self._blocks = [block for pieces in queues for block in pieces]
-        # Delayed and held runs and dead letters are not changed (QM11), so copies of the lists
-        # suffice.
-        self._runs: list[list[Run]] = [list(held) for held in _runs_beside_ready(machine)]
-        others = [-(-len(runs) // BLOCK_RUNS) for runs in self._runs]
+        self._runs = list(_runs_beside_ready(machine))
+        others = [-(-sum([len(runs) for runs in lists]) // BLOCK_RUNS) for lists in self._runs]
         known = machine.messages.identifiers
         self._identifiers = [] if known is None else known.items()
         self._version = _WITH_IDENTIFIERS if self._identifiers else VERSION
@@ -142,9 +140,9 @@ class QueueSnapshot:
         yield _START.pack(self._version, len(self._head)) + self._head
         for block in self._blocks:
             yield _LENGTH.pack(len(block)) + block
-        for runs in self._runs:
-            for at in range(0, len(runs), BLOCK_RUNS):
-                block = pack_runs(runs[at : at + BLOCK_RUNS])
+        for lists in self._runs:
+            for runs in chunks(lists, BLOCK_RUNS):
+                block = pack_runs(runs)
                 yield _LENGTH.pack(len(block)) + block
         for at in range(0, len(self._identifiers), BLOCK_IDENTIFIERS):
             part = self._identifiers[at : at + BLOCK_IDENTIFIERS]
@@ -240,13 +238,16 @@ def _sender_of(sender: Sender) -> _Sender:
     )  # fmt: skip
 
 
-def _runs_beside_ready(machine: QuorumMachine) -> Iterator[list[Run]]:
-    yield machine.messages.delayed.runs
+def _runs_beside_ready(machine: QuorumMachine) -> Iterator[list[list[Run]]]:
+    """Delayed messages, dead letters and held messages. The runs are not changed (QM11), so copies
+    of the lists suffice; very many delayed ones are not copied either.
+    """
+    yield machine.messages.delayed.shared()
     for held in machine.messages.letters.by_reason:
-        yield held.runs
+        yield [held.runs.copy()]
     for sender in machine.senders.known.values():
         for consumer in sender.consumers.values():
-            yield consumer.held.runs
+            yield [consumer.held.runs.copy()]
 
 
 def _restore_messages(

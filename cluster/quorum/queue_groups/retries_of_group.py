@@ -7,8 +7,9 @@ proposes one entry (`EndDelays`), and the answer is given when it is applied: it
 messages that still waited then.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import partial
+from itertools import chain, islice
 from typing import Final
 
 from leveret.broker.amqp.errors import internal_error, precondition_failed
@@ -30,6 +31,10 @@ from leveret.storage.messages.addresses import Addresses
 
 READ_WORK: Final = 60
 """The work of reading one message, in the units of broker/runtime/turns.py."""
+PAGE_RUNS_MAX: Final = 500
+"""As many runs are taken from the machine at once, while it changes."""
+READ_BYTES: Final = 128 * 1024
+"""About as many bytes of messages are in memory while those with an id are sought."""
 
 
 class RetriesOfGroup:
@@ -59,29 +64,37 @@ class RetriesOfGroup:
 
     def first(self, count_max: int, answer: Answer[list[WaitingRetry]]) -> None:
         """Answer with the first ones. Refused with 541 if they cannot be read."""
-        self._read(self._first(count_max), answer)
+        runs = machine_of(self._member).messages.delayed.first_after(0, 0, count_max)
+        singles = list(islice(chain.from_iterable(map(_singles, runs)), count_max))
+        self._start(self._answering(singles, answer))
 
     def pages(self, bytes_max: int) -> Iterator[Answer[list[WaitingRetry]]]:
         """Read all of them, a page at a time."""
-        page: list[Run] = []
-        left = bytes_max
-        for run in machine_of(self._member).messages.delayed.runs:
-            for place in range(run.count):
-                page.append(run.part(place, 1))
+        for runs in self._pages(bytes_max):
+            answer: Answer[list[WaitingRetry]] = Answer()
+            self._start(self._answering(runs, answer, may_have_left=True))
+            yield answer
+
+    def _pages(self, bytes_max: int) -> Iterator[list[Run]]:
+        """All messages in their order, each as a run of its own."""
+        time_ms = position = 0
+        while True:
+            runs = machine_of(self._member).messages.delayed.first_after(
+                time_ms, position, PAGE_RUNS_MAX
+            )
+            if not runs:
+                return
+            time_ms, position = runs[-1].time_ms, runs[-1].last
+            page: list[Run] = []
+            left = bytes_max
+            for run in chain.from_iterable(map(_singles, runs)):
+                page.append(run)
                 left -= run.size + MESSAGE_BYTES
                 if left <= 0:
-                    yield self._page(page)
+                    yield page
                     page, left = [], bytes_max
-        if page:
-            yield self._page(page)
-
-    def _page(self, runs: list[Run]) -> Answer[list[WaitingRetry]]:
-        answer: Answer[list[WaitingRetry]] = Answer()
-        self._read(runs, answer, may_have_left=True)
-        return answer
-
-    def _first(self, count_max: int) -> list[Run]:
-        return _each(machine_of(self._member).messages.delayed.runs, count_max)
+            if page:
+                yield page
 
     def end(self, chosen: ChosenRetries, is_discarded: bool, answer: Answer[int]) -> None:
         """Make messages ready, or drop them."""
@@ -93,56 +106,56 @@ class RetriesOfGroup:
                 )
             )
         elif chosen.are_all:
-            self._propose([], is_discarded, answer)
+            self._propose(EndDelays([], is_discarded), answer)
         elif chosen.positions is not None:
-            self._end_at(sorted(set(chosen.positions)), is_discarded, answer)
+            times = chosen.first_ms, chosen.last_ms
+            self._end_at(set(chosen.positions), times, is_discarded, answer)
         else:
-            found: Answer[list[WaitingRetry]] = Answer()
-            found.when_given(
-                lambda: self._end_found(found, chosen.message_id, is_discarded, answer)
-            )
-            self._read(self._first(self.count), found)
+            self._start(self._ending(chosen.message_id, is_discarded, answer))
 
-    def _end_found(
-        self,
-        found: Answer[list[WaitingRetry]],
-        wanted: str | None,
-        is_discarded: bool,
-        answer: Answer[int],
+    def _ending(
+        self, wanted: str | None, is_discarded: bool, answer: Answer[int]
+    ) -> Iterator[Step]:
+        """The steps of ending the delays of messages with an id."""
+        found: set[int] = set()
+        for page in self._pages(READ_BYTES):
+            read: Answer[list[WaitingRetry]] = Answer()
+            yield from self._answering(page, read, may_have_left=True)
+            try:
+                waiting = read.result()
+            except Exception as error:
+                answer.refuse(error)
+                return
+            found.update(one.position for one in waiting if message_id(one.message) == wanted)
+        self._end_at(found, (0, 0), is_discarded, answer)
+
+    def _end_at(
+        self, positions: Set[int], times: tuple[int, int], is_discarded: bool, answer: Answer[int]
     ) -> None:
-        try:
-            waiting = found.result()
-        except Exception as error:
-            answer.refuse(error)
-            return
-        positions = [one.position for one in waiting if message_id(one.message) == wanted]
-        self._end_at(sorted(positions), is_discarded, answer)
-
-    def _end_at(self, positions: list[int], is_discarded: bool, answer: Answer[int]) -> None:
-        """End the delays at these positions, in ascending order."""
+        """End the delays at these positions."""
         end = machine_of(self._member).messages.position
-        known = [position for position in positions if 0 < position < end]
+        known = sorted(position for position in positions if 0 < position < end)
         if known:
-            self._propose(intervals_of(known), is_discarded, answer)
+            self._propose(EndDelays(intervals_of(known), is_discarded, *times), answer)
         else:
             answer.give(0)
 
-    def _propose(self, intervals: list[int], is_discarded: bool, answer: Answer[int]) -> None:
-        if not self._declared.end_delays(self._member, EndDelays(intervals, is_discarded), answer):
+    def _propose(self, command: EndDelays, answer: Answer[int]) -> None:
+        if not self._declared.end_delays(self._member, command, answer):
             answer.refuse(internal_error("the leader of the queue is about to change: try again"))
 
     # Reading
 
-    def _read(
-        self, runs: list[Run], answer: Answer[list[WaitingRetry]], *, may_have_left: bool = False
-    ) -> None:
-        """Read runs of one message each. may_have_left: those that do not wait are left out."""
+    def _start(self, steps: Iterator[Step]) -> None:
         name = f"reading the delayed messages of {self._member.queue_name}"
-        LongWork(self._turns, name, self._reading(runs, answer, may_have_left)).start()
+        LongWork(self._turns, name, steps).start()
 
-    def _reading(
-        self, runs: list[Run], answer: Answer[list[WaitingRetry]], may_have_left: bool
+    def _answering(
+        self, runs: list[Run], answer: Answer[list[WaitingRetry]], *, may_have_left: bool = False
     ) -> Iterator[Step]:
+        """The steps of reading runs of one message each. may_have_left: those that do not wait any
+        more are left out.
+        """
         found: list[WaitingRetry] = []
         for run in runs:
             read: Answer[PeekedMessage | None] = Answer()
@@ -155,7 +168,8 @@ class RetriesOfGroup:
             try:
                 peeked = read.result()
             except Exception as error:
-                if may_have_left and not self._waits(run):
+                delayed = machine_of(self._member).messages.delayed
+                if may_have_left and not delayed.has(run.time_ms, run.position):
                     continue
                 answer.refuse(error)
                 return
@@ -164,18 +178,8 @@ class RetriesOfGroup:
             yield READ_WORK
         answer.give(found)
 
-    def _waits(self, run: Run) -> bool:
-        """Whether the message of a run still waits."""
-        waiting = machine_of(self._member).messages.delayed.runs
-        return any(one.position <= run.position <= one.last for one in waiting)
 
-
-def _each(runs: list[Run], count_max: int) -> list[Run]:
-    """The first messages of runs, each as a run of its own."""
-    found: list[Run] = []
-    for run in runs:
-        for place in range(min(run.count, count_max - len(found))):
-            found.append(run.part(place, 1))
-        if len(found) == count_max:
-            break
-    return found
+def _singles(run: Run) -> Iterator[Run]:
+    """The messages of a run, each as a run of its own."""
+    for place in range(run.count):
+        yield run.part(place, 1)

@@ -1,11 +1,13 @@
-// The messages that wait at an exchange of the type x-delayed-message: when they are due, and
-// buttons that send them now or cancel them. One without a message id can only be chosen with all.
+// The messages that wait at an exchange of the type x-delayed-message: when they are due, a search
+// by message id, header and routing key, and buttons that send messages now or cancel them. A
+// search reads all messages, so a refresh does not repeat it. A message without an id has no
+// buttons of its own.
 
 import {get, post} from "../api.js";
 import {attempt, confirm} from "../dialog.js";
 import {code, h, render} from "../dom.js";
-import {button, dangerous} from "../forms.js";
-import {bytes, count, time} from "../format.js";
+import {button, dangerous, field, fields, form, input, row} from "../forms.js";
+import {bytes, count, plural, time} from "../format.js";
 import {refreshNow} from "../live.js";
 import {List} from "../table.js";
 
@@ -15,24 +17,60 @@ const SHOWN_BYTES_MAX = 1000;
 export class Delayed {
   constructor(where) {
     this.where = `${where}/delayed`;
-    this.found = {messages: 0, items: []};
-    this.summary = h("p", {});
+    this.found = {messages: 0, matching: 0, items: []};
+    this.sought = {};
+    this.isCurrent = false;
+    this.summary = h("p", {role: "status"});
+    this.acts = h("div", {});
     this.list = this.messages();
-    this.element = h("div", {}, this.list.element, this.summary);
+    this.element = h("div", {}, this.search(), this.list.element, this.summary, this.acts);
+  }
+
+  search() {
+    return form("Search", (values) => {
+      this.sought = chosenBy(values);
+      return this.load();
+    }, fields(field("Message id", input("message_id")),
+      field("Header", input("header"), "name or name:regular expression"),
+      field("Routing key matches", input("routing_key"))));
+  }
+
+  get isSearch() {
+    return Object.keys(this.sought).length > 0;
   }
 
   async refresh() {
-    this.found = await get(this.where, {count: SHOWN_MAX, truncate: SHOWN_BYTES_MAX});
+    if (!this.isSearch || !this.isCurrent) await this.load();
+  }
+
+  async load() {
+    const {message_ids: ids = [], ...others} = this.sought;
+    this.found = await get(this.where, {...others, ...ids.length && {message_id: ids[0]},
+      count: SHOWN_MAX, truncate: SHOWN_BYTES_MAX});
+    this.isCurrent = true;
     await this.list.refresh();
-    const {messages, items} = this.found;
-    render(this.summary, messages === 0 ? "" : [
-      items.length < messages ? `The first ${count(items.length)} of ${count(messages)}. ` : "",
-      button("Send all now", () => this.act("send", {all: true}, "All messages sent")), " ",
-      dangerous("Cancel all", () => this.cancel({all: true}, `all ${count(messages)} messages`))]);
+    const {messages, matching, items} = this.found;
+    const found = `${count(matching)} found among ${count(messages)}`;
+    const of = this.isSearch ? found : count(matching);
+    render(this.summary, items.length < matching
+      ? `The first ${count(items.length)} of ${of}.` : this.isSearch && `${of}.`);
+    render(this.acts, matching > 0 && this.buttons(matching));
+  }
+
+  // Acts on all that were found. More may have arrived since.
+  buttons(matching) {
+    const which = this.isSearch ? "found" : "all";
+    const chosen = this.isSearch ? this.sought : {all: true};
+    return row(
+      button(`Send ${which} now`, () => this.act("send", chosen, "Messages sent")),
+      dangerous(`Cancel ${which}`,
+        () => this.cancel(chosen, `${which} ${plural(matching, "message")}`)));
   }
 
   async act(name, chosen, done) {
-    if (await attempt(done, () => post(`${this.where}/${name}`, chosen))) refreshNow();
+    const isDone = await attempt(done, () => post(`${this.where}/${name}`, chosen));
+    this.isCurrent = false;
+    if (isDone) refreshNow();
   }
 
   async cancel(chosen, what) {
@@ -53,16 +91,21 @@ export class Delayed {
   messages() {
     return new List({id: "delayed-messages", caption: "Next due", small: true,
       load: () => this.found.items.map((one, place) => ({...one, place})),
-      key: (row) => String(row.place), empty: "No messages wait.",
+      key: (one) => String(one.place), empty: "No messages wait.",
       columns: [
-        {key: "due_ms", title: "Due", cell: (row) => time(row.due_ms)},
+        {key: "due_ms", title: "Due", cell: (one) => time(one.due_ms)},
         {key: "message_id", title: "Message id", sortable: false,
-          cell: (row) => code(row.properties.message_id ?? "")},
-        {key: "routing_key", title: "Routing key", cell: (row) => code(row.routing_key)},
+          cell: (one) => code(one.properties.message_id ?? "")},
+        {key: "routing_key", title: "Routing key", cell: (one) => code(one.routing_key)},
         {key: "payload_bytes", title: "Size", number: true,
-          cell: (row) => bytes(row.payload_bytes)},
+          cell: (one) => bytes(one.payload_bytes)},
         {key: "payload", title: "Payload", sortable: false, wide: true,
-          cell: (row) => code(row.payload)},
-        {key: "actions", title: "", sortable: false, cell: (row) => this.actions(row)}]});
+          cell: (one) => code(one.payload)},
+        {key: "actions", title: "", sortable: false, cell: (one) => this.actions(one)}]});
   }
+}
+
+// The filters of a search, as a request names them; those that are empty are left out.
+function chosenBy({message_id: id, header, routing_key: key}) {
+  return {...id && {message_ids: [id]}, ...header && {header}, ...key && {routing_key: key}};
 }

@@ -10,8 +10,11 @@ import {details} from "../format.js";
 import {route} from "../router.js";
 import {List, vhostOr} from "../table.js";
 
-const ARGUMENTS = {"alternate-exchange": "unrouted", "x-delayed-type": "direct",
-  "x-cache-size": 100000, "x-cache-ttl": 3600000, "x-cache-persistence": "disk"};
+const ARGUMENTS = {"alternate-exchange": "unrouted", "x-cache-size": 100000,
+  "x-cache-ttl": 3600000, "x-cache-persistence": "disk"};
+const DELAYED = "x-delayed-message";
+const DEDUPLICATING = "x-message-deduplication";
+const WAITING = [["", "the publisher's node (classic)"], ["quorum", "several nodes (quorum)"]];
 
 route("exchanges", () => {
   const list = new List({
@@ -34,26 +37,42 @@ route("exchanges", () => {
 });
 
 const bodyOf = (values) => ({type: values.type, durable: values.durable,
-  auto_delete: values.auto_delete, internal: values.internal, arguments: object(values.arguments)});
+  auto_delete: values.auto_delete, internal: values.internal,
+  arguments: {...delayedArguments(values), ...object(values.arguments)}});
+
+function delayedArguments({type, delayed_type: delayedType, delayed_queue_type: queueType}) {
+  if (type !== DELAYED) return {};
+  return {"x-delayed-type": delayedType, ...queueType && {"x-delayed-queue-type": queueType}};
+}
 
 function addForm(list) {
   const element = changing("Add exchange", {
     done: (values) => `Exchange ${values.name} added`,
     work: (values) => put(path("exchanges", values.vhost, values.name), bodyOf(values)),
     after: () => list.refresh(),
-  }, fields(vhostField(), nameField(), field("Type", typeChoice())),
+  }, fields(vhostField(), nameField(), ...typeFields()),
   row(checkbox("Durable", "durable", true), checkbox("Auto delete", "auto_delete"),
     checkbox("Internal", "internal")),
   objectField("Arguments", "arguments", ARGUMENTS));
   return addPlan(element, "exchanges", bodyOf);
 }
 
-// The exchange types of this node.
-function typeChoice() {
-  const made = select("type", []);
+// The exchange types of this node, and the fields of one that delays messages.
+function typeFields() {
+  const type = select("type", []);
+  const inner = select("delayed_type", []);
+  const delayed = [field("Type after the delay", inner),
+    field("Messages wait on", select("delayed_queue_type", WAITING))];
+  const show = () => delayed.forEach((one) => { one.hidden = type.value !== DELAYED; });
+  const options = (types) => types.map(({name, description}) =>
+    h("option", {value: name, title: description}, name));
   get("overview", {columns: "exchange_types"}).then(({exchange_types: types}) => {
-    made.append(...types.map(({name, description}) =>
-      h("option", {value: name, title: description}, name)));
+    type.append(...options(types));
+    inner.append(...options(types.filter(({name}) => ![DELAYED, DEDUPLICATING].includes(name))));
+    type.form.addEventListener("reset", () => setTimeout(show));
+    show();
   }, (error) => notice(`Cannot load the exchange types: ${error.message}`, true));
-  return made;
+  type.addEventListener("change", show);
+  show();
+  return [field("Type", type), ...delayed];
 }

@@ -140,3 +140,33 @@ def test_the_caller_learns_when_what_it_has_released_has_left(place):
     assert not answer.is_given
     place.turns.run()
     assert answer.is_given
+
+
+def test_the_first_messages_are_known_before_the_later_ones_are_read(place):
+    for number in range(3):
+        place.add(b"soon", 1000 + number)
+        place.add(b"tomorrow", 24 * HOUR_MS + number)
+    now_ms = place.clock.now_ms()
+    bounds = []
+
+    def note(piece):
+        read = {one.entry.message.body for one in piece.messages}
+        bounds.append((read, piece.rest_due_ms - now_ms))
+
+    act(place, note)
+    first, last = bounds[0], bounds[-1]
+    assert first[0] == set()
+    assert 0 < first[1] <= 1000
+    assert last[0] == set()
+    read = [b for bodies, _ in bounds for b in bodies]
+    assert read == [b"soon"] * 3 + [b"tomorrow"] * 3
+    assert bounds[4][1] > 1002
+
+
+def test_a_message_that_has_moved_to_a_bucket_that_was_read_is_read_there(place):
+    place.add(b"soon", 20)
+    for number in range(2 * LOADED_MESSAGES_MAX):
+        place.add(b"%d" % number, 5000 + number % 200)
+    moves = iter([4999])
+    found = set(bodies(place, lambda: place.advance(next(moves, 0))))
+    assert {b"%d" % number for number in range(2 * LOADED_MESSAGES_MAX)} <= found

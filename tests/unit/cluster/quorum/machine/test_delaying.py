@@ -62,16 +62,33 @@ def test_messages_of_a_delaying_queue_are_released_early_or_cancelled():
     assert queue.died == [("EXPIRED", 4)]
 
 
-def test_of_very_many_due_messages_an_entry_releases_some(monkeypatch):
-    monkeypatch.setattr(queue_messages, "EXPIRED_TOGETHER_MAX", 6)
+def test_of_very_many_due_messages_some_are_released_and_others_when_these_are_done(monkeypatch):
+    monkeypatch.setattr(queue_messages, "RELEASED_MAX", 6)
     queue, one = only_delaying()
-    for _ in range(7):
+    for _ in range(9):
         one.publish(ttl_ms=10)
     queue.pass_time(10)
-    assert len(queue.died) == 6
-    assert 0 < queue.machine.wake_at_ms() <= queue.now_ms
-    queue.pass_time(0)
-    assert len(queue.died) == 1
+    assert [position for _, position in queue.died] == [1, 2, 3, 4, 5, 6]
+    assert (figures(queue.machine).delayed, queue.machine.wake_at_ms()) == (3, 0)
+    queue.apply(LettersDone([2, 3]))
+    assert [position for _, position in queue.died] == [7, 8]
+    queue.apply(LettersDone([1, 1]))
+    assert [position for _, position in queue.died] == [9]
+
+
+def test_messages_that_are_released_early_wait_for_room_too(monkeypatch):
+    monkeypatch.setattr(queue_messages, "RELEASED_MAX", 2)
+    queue, one = only_delaying()
+    one.publish(ttl_ms=5000)
+    for ttl_ms in (4000, 3000, 2000):
+        one.publish(ttl_ms=ttl_ms)
+    queue.apply(EndDelays([1, 4], is_discarded=False, first_ms=queue.now_ms + 2000,
+                          last_ms=queue.now_ms + 5000))  # fmt: skip
+    assert [position for _, position in queue.died] == [4, 3]
+    assert [one.count for one in queue.of(DelaysEnded)] == [4]
+    assert figures(queue.machine).delayed == 2
+    queue.apply(LettersDone([3, 4]))
+    assert [position for _, position in queue.died] == [1, 2]
 
 
 def test_a_snapshot_has_the_messages_that_wait_and_those_that_were_released():
