@@ -7,8 +7,9 @@ failover or a restart learns that the queue has it.
 Identifiers of messages are nowhere but in the messages, on disk and on mirrors. A queue that begins
 with messages, after a restart, as the new leader, or because of a policy, reads them. Until this is
 done, publications wait, except those to a mirrored queue, whose turn decides at once: there, a
-duplicate of a message that was not read yet is not recognised. A message that is delivered before
-it is read counts as read.
+duplicate of a message that was not read yet is not recognised. So the last messages of each
+priority are read at once, if they are in memory: they are those that publishers repeat after a
+failover. A message that is delivered before it is read counts as read.
 
 With a time (`x-cache-ttl`) identifiers are known for longer than their messages are in the queue.
 Those are in memory only: a restart or another leader does not know them.
@@ -35,6 +36,8 @@ READ_BYTES: Final = 128 * 1024
 READ_WORK: Final = 8
 """The work of reading the identifier of a message, in the units of broker/runtime/turns.py."""
 READ_AGAIN_MS: Final = 1000
+READ_AT_ONCE: Final = 2000
+"""The messages that are read at once, of each priority: some milliseconds."""
 
 logger = logging.getLogger("leveret.queue")
 
@@ -115,8 +118,24 @@ class QueueDuplicates:
         queue = self._queue
         if queue is not None and queue.backing.ready_count:
             self._is_reading = True
+            self._read_last(queue.backing)
             name = f"reading the identifiers of {queue.what}"
             LongWork(self._turns, name, self._reading(queue)).start()
+
+    def _read_last(self, backing: BackingQueue) -> None:
+        """Know the last messages of each priority, as far as they are in memory."""
+        for start, end in backing.given_positions():
+            position = max(start, end - min(READ_AT_ONCE, self.known.size))
+            cursor = backing.cursor(position)
+            try:
+                while position < end and (entries := cursor.read(READ_BYTES)):
+                    self.read(entries)
+                    position = backing.position_of(entries[-1]) + 1
+            except Unreadable:
+                # They are read later, with all others.
+                continue
+            finally:
+                cursor.close()
 
     def _reading(self, queue: DeduplicatingQueue) -> Iterator[Step]:
         cursor = queue.backing.cursor(self._start(queue.backing))

@@ -3,6 +3,8 @@
 import pytest
 
 from leveret.broker.amqp.content_header import header_with
+from leveret.broker.queues.contract.publication import Publication
+from leveret.storage.messages.message import Message
 from tests.unit.broker.queues import fakes
 from tests.unit.broker.queues.fakes import FakeVhost, declared, got, purged, ready
 from tests.unit.cluster.remote_queues.fakes import Publisher
@@ -26,9 +28,9 @@ def configured(queue, **options):
     queue.apply(queue.options._replace(**options))
 
 
-def reading(vhost, *identifiers):
+def reading(vhost, *identifiers, **arguments):
     """A queue that has messages, and that refuses duplicates as soon as it has read these."""
-    queue = declared(vhost)
+    queue = declared(vhost, **arguments)
     publish(queue, *identifiers)
     vhost.turns.work_left = 0
     configured(queue, deduplicates=True)
@@ -43,6 +45,17 @@ def test_publications_wait_while_identifiers_are_read(vhost):
     vhost.turns.run()
     assert not publisher.owed
     assert ready(queue) == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("priorities", [{}, {"x_max_priority": 2}])
+def test_a_new_leader_of_a_mirrored_queue_knows_the_last_messages_at_once(vhost, priorities):
+    queue = reading(vhost, "a", "b", **priorities)
+    for number, identifier in enumerate("bc"):
+        header = header_with(headers={"x-deduplication-header": ("S", identifier)})
+        message = Message(fakes.ADDRESS, header, identifier.encode())
+        queue.publish(Publication([message], 1, sender=1, number=number + 1))
+    assert ready(queue) == [b"a", b"b", b"c"]
+    vhost.turns.run()
 
 
 def test_they_are_taken_if_duplicates_are_no_longer_refused(vhost):
