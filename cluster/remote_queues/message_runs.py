@@ -227,6 +227,40 @@ class RunReader:
         except (IndexError, ValueError) as error:
             raise RunError(f"a part of a run that is left out: {error}") from None
 
+    def pass_over(self, count: int) -> None:
+        """Leave out the next messages of a run that was checked before: their properties are not
+        decoded, since a single message of an entry with thousands is read, too.
+        """
+        data = self._data
+        position = self._position
+        address_at: i64 = 0
+        header_at: i64 = 0
+        header_flags: i64 = 0
+        try:
+            for _ in range(count):
+                flags: i64 = data[position]
+                position += 1
+                if not flags & SAME_ADDRESS:
+                    address_at = position
+                    position += 2 + i64(read_i16_le(data, position))
+                if flags & NUMBERED:
+                    position += 8
+                if flags & EXPIRES:
+                    position += 8
+                if not flags & SAME_HEADER:
+                    header_at, header_flags = position, flags
+                    position += 4 + i64(read_i32_le(data, position))
+                position += 4 + i64(read_i32_le(data, position))
+            if address_at:
+                end = address_at + 2 + i64(read_i16_le(data, address_at))
+                self._address = self._addresses.find(_address(data[address_at + 2 : end]))
+            if header_at:
+                end = header_at + 4 + i64(read_i32_le(data, header_at))
+                self._header = _header(data[header_at + 4 : end], header_flags)
+        except (IndexError, ValueError) as error:
+            raise RunError(f"a part of a run that is left out: {error}") from None
+        self._position = position
+
     def _check_end(self) -> None:
         if self._position != len(self._data):
             raise RunError(f"{len(self._data) - self._position} bytes follow the last message")

@@ -18,7 +18,7 @@ def messages_of(run: Run, entry: bytes, addresses: Addresses) -> list[Message]:
     """The messages of a run. entry: the log entry that published them."""
     reader = RunReader(entry, messages_at(entry), addresses)
     if run.place:
-        reader.skip(run.place)
+        reader.pass_over(run.place)
     messages = [one.message for one in reader.some_entries(run.count, 1, False)]
     annotations = run.annotations
     return messages if annotations is None else [annotated(one, annotations) for one in messages]

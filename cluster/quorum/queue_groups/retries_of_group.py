@@ -31,6 +31,8 @@ from leveret.storage.messages.addresses import Addresses
 
 READ_WORK: Final = 60
 """The work of reading one message, in the units of broker/runtime/turns.py."""
+PASSED_OVER: Final = 4
+"""As many messages of an entry are passed over with a unit of work, to read one behind them."""
 PAGE_RUNS_MAX: Final = 500
 """As many runs are taken from the machine at once, while it changes."""
 READ_BYTES: Final = 128 * 1024
@@ -175,7 +177,7 @@ class RetriesOfGroup:
                 return
             assert peeked is not None, "a message at an index is read, or cannot be"
             found.append(WaitingRetry(run.position, run.returns, run.time_ms, peeked.message))
-            yield READ_WORK
+            yield READ_WORK + run.place // PASSED_OVER
         answer.give(found)
 
 

@@ -59,6 +59,25 @@ def test_messages_are_read_back():
     assert [facts(one) for one in again] == [facts(one) for one in messages]
 
 
+def test_messages_that_are_passed_over_leave_what_later_ones_refer_to():
+    messages = [
+        Message(ADDRESS, RICH, b"one"),
+        Message(ADDRESS, RICH, b"two", None, 7),
+        Message(OTHER, RICH, b"x" * COPIED_BYTES_MAX),
+        Message(OTHER, make_header(RICH.properties, form=FORM), b"formed"),
+        Message(OTHER, PLAIN, b"y"),
+        Message(OTHER, PLAIN, b"z"),
+    ]
+    data = written(*messages)
+    for place, message in enumerate(messages):
+        reader = RunReader(data, len(START), Addresses())
+        reader.pass_over(place)
+        (entry,) = reader.some_entries(1, 1, False)
+        assert facts(entry.message) == facts(message)
+    with pytest.raises(RunError):
+        RunReader(data, len(START), Addresses()).pass_over(len(messages) + 1)
+
+
 def test_messages_with_one_header_have_one_again():
     one, two, three = read(written(*[Message(ADDRESS, RICH, b"x")] * 3), 3)
     assert one.header is two.header is three.header
