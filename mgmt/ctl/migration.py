@@ -140,7 +140,8 @@ def _here(ctl: CommandRun) -> MigrationBroker:
 def _other(ctl: CommandRun, state: MigrationState) -> OtherBroker:
     path = str(ctl.options.get("password_file") or "")
     password = password_of(checked_uri(state.uri), without_credentials(state.uri), path)
-    return OtherBroker(state.uri, state.management, password, ctl.connection.timeout_s)
+    timeout_s = ctl.options.get("timeout")
+    return OtherBroker(state.uri, state.management, password, timeout_s)
 
 
 def _is_dry_run(ctl: CommandRun) -> bool:

@@ -31,6 +31,7 @@ class MigrationBroker:
     def __init__(self, api: NodeClient, place: str) -> None:
         self.api = api
         self.place = place
+        self._timeout_s = api.timeout_s
         self._version = ""
 
     def uri(self, vhost: str) -> str:
@@ -41,9 +42,13 @@ class MigrationBroker:
         """Get a resource. Raises CtlError, which names the broker."""
         return self.ask("GET", *path, query=query)
 
+    def patience_s(self, *_path: str) -> float:
+        """The time limit of a request for a path."""
+        return self._timeout_s
+
     def ask(self, method: str, *path: str, body: Any = None, query: Any = None) -> Any:
         """Send a request. Raises HttpError for a refusal, with the broker in its text."""
-        self.api.wait_longer(self.api.timeout_s)
+        self.api.wait_longer(self.patience_s(*path))
         try:
             return self.api.request(method, path, body=body, query=query)
         except HttpError as error:

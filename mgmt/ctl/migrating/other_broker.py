@@ -20,7 +20,7 @@ from leveret.broker.moving.client.connection import ClientConnection
 from leveret.broker.moving.client.ended import ConnectionFailed
 from leveret.broker.moving.client.uri import address_of
 from leveret.broker.runtime.client_context import make_client_context
-from leveret.mgmt.ctl.client import HttpError, NodeClient
+from leveret.mgmt.ctl.client import TIMEOUT_SECONDS, HttpError, NodeClient
 from leveret.mgmt.ctl.errors import NO_USER, UNAVAILABLE, CtlError, bad_argument, failure
 from leveret.mgmt.ctl.migrating.brokers import (
     CONNECTION_NAME,
@@ -31,6 +31,8 @@ from leveret.mgmt.ctl.migrating.brokers import (
 ADMINISTRATOR: Final = "administrator"
 LOOKING_NAME: Final = "leveretctl migrate"
 """The name of the connection that tries the address."""
+LONG_LISTS: Final = (("definitions",), ("queues",))
+LIST_SECONDS: Final = 600.0
 ADVICE: Final = (
     "--management is the URL of its management plugin, which 'rabbitmq-plugins enable "
     "rabbitmq_management' starts, by default on port 15672"
@@ -38,19 +40,22 @@ ADVICE: Final = (
 
 
 class OtherBroker(MigrationBroker):
-    """uri: without a password. Raises UsageError for a wrong URI or URL, and for certificates that
-    cannot be read.
+    """uri: without a password. timeout_s: of each request; None for the default, and `LIST_SECONDS`
+    for lists that may be very long. Raises UsageError for a wrong URI or URL, and for certificates
+    that cannot be read.
     """
 
-    def __init__(self, uri: str, management: str, password: str, timeout_s: float) -> None:
+    def __init__(self, uri: str, management: str, password: str, timeout_s: float | None) -> None:
         self.user = checked_uri(uri)
         self._split, self._password = urlsplit(uri), password
         self._management = checked_management(management)
         self._has_answered = False
         api = NodeClient(
             data_dir=None, url=management, username=self.user, password=password,
-            timeout=timeout_s, operation="migrate", context=_context_of(self._split.query),
+            timeout=TIMEOUT_SECONDS if timeout_s is None else timeout_s, operation="migrate",
+            context=_context_of(self._split.query),
         )  # fmt: skip
+        self._list_s = LIST_SECONDS if timeout_s is None else timeout_s
         super().__init__(api, without_credentials(uri).rstrip("/"))
 
     def uri(self, vhost: str) -> str:
@@ -60,6 +65,10 @@ class OtherBroker(MigrationBroker):
         login = f"{quote(self.user, safe='')}:{quote(self._password, safe='')}"
         query = f"?{parts.query}" if parts.query else ""
         return f"{parts.scheme}://{login}@{address}/{quote(vhost, safe='')}{query}"
+
+    def patience_s(self, *path: str) -> float:
+        """The time limit of a request. RabbitMQ makes a megabyte of JSON or two in a second."""
+        return self._list_s if path in LONG_LISTS else super().patience_s(*path)
 
     def ask(self, method: str, *path: str, body: Any = None, query: Any = None) -> Any:
         """Send a request, as the other broker's user. The password may be wrong."""

@@ -2,9 +2,9 @@
 
 import pytest
 
-from leveret.mgmt.ctl.client import HttpError
+from leveret.mgmt.ctl.client import TIMEOUT_SECONDS, HttpError
 from leveret.mgmt.ctl.errors import TIMED_OUT, UNAVAILABLE, CtlError
-from leveret.mgmt.ctl.migrating.other_broker import OtherBroker, checked_management
+from leveret.mgmt.ctl.migrating.other_broker import LIST_SECONDS, OtherBroker, checked_management
 
 URL = "http://old:15672"
 RIGHTS = {
@@ -93,6 +93,13 @@ def test_advice_is_given_until_the_broker_has_answered():
     assert "rabbitmq-plugins enable rabbitmq_management" in refused(whoami=away)
     assert refused(overview=away) == "nothing is listening"
     assert refused(whoami=CtlError("late", TIMED_OUT)) == "late"
+
+
+@pytest.mark.parametrize(("given", "of_a_list"), [(None, LIST_SECONDS), (5, 5)])
+def test_long_lists_may_take_longer_unless_a_time_limit_is_given(given, of_a_list):
+    one = OtherBroker("amqp://mover@old", URL, "secret", given)
+    other_s = TIMEOUT_SECONDS if given is None else given
+    assert [one.patience_s("queues"), one.patience_s("whoami")] == [of_a_list, other_s]
 
 
 def test_statistics_that_are_off():
