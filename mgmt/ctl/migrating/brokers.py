@@ -87,8 +87,12 @@ class MigrationBroker:
         return str(self.get("cluster-name")["name"])
 
     def plugins(self) -> set[str]:
-        """The plugins that are enabled on any of its nodes."""
-        nodes = self.get("nodes", columns="enabled_plugins")
+        """The plugins that are enabled on any of its nodes.
+
+        RabbitMQ does not know those of a node that has just started. Without a name, such a node
+        would be an empty list.
+        """
+        nodes = self.get("nodes", columns="name,enabled_plugins")
         return {name for node in nodes for name in node.get("enabled_plugins", ())}
 
     def queues(self) -> dict[Place, QueueAtOne]:
