@@ -42,7 +42,6 @@ from leveret.mgmt.ctl.migrating.state import (
     MigrationState,
     OnlyRun,
     load,
-    only_run,
 )
 from leveret.mgmt.ctl.migrating.table import COLUMNS, plan_lines, rows, summary
 
@@ -153,16 +152,17 @@ def _carrying_out(
     here: MigrationBroker, other: OtherBroker, state: MigrationState, *, is_alone: bool = True
 ) -> Iterator[Migration]:
     """Be the only process that does, if `is_alone`. An error says what to do next."""
-    with only_run(here) if is_alone else nullcontext(OnlyRun(here)) as run:
-        migration = Migration(here, other, state, run)
-        try:
+    run = OnlyRun(here)
+    migration = Migration(here, other, state, run)
+    try:
+        with run.alone() if is_alone else nullcontext():
             yield migration
-        except CtlError as error:
-            patience = f"{_PATIENCE}\n" if error.code == TIMED_OUT else ""
-            text = f"{error.text}\n{patience}{_hint(migration)}"
-            raise CtlError(text, error.code) from None
-        except KeyboardInterrupt:
-            raise CtlError(f"\nBroken off. {_hint(migration)}", INTERRUPTED) from None
+    except CtlError as error:
+        patience = f"{_PATIENCE}\n" if error.code == TIMED_OUT else ""
+        text = f"{error.text}\n{patience}{_hint(migration)}"
+        raise CtlError(text, error.code) from None
+    except KeyboardInterrupt:
+        raise CtlError(f"\nBroken off. {_hint(migration)}", INTERRUPTED) from None
 
 
 def _hint(migration: Migration) -> str:

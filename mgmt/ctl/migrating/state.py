@@ -121,6 +121,16 @@ class OnlyRun:
         self._name = f"{RUN} {secrets.token_hex(4)}"
         self._host = socket.gethostname()
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Be the only process. Raises CtlError if there is another."""
+        self.renew()
+        try:
+            self.require()
+            yield
+        finally:
+            self.end()
+
     def renew(self) -> None:
         """Say that it still runs."""
         value = {"host": self._host, "process": os.getpid(), "at": int(time.time())}
@@ -160,15 +170,3 @@ class OnlyRun:
         """
         with suppress(CtlError):
             self._node.delete("global-parameters", self._name)
-
-
-@contextmanager
-def only_run(node: MigrationBroker) -> Iterator[OnlyRun]:
-    """Be the only process that carries out the migration. Raises CtlError if there is another."""
-    run = OnlyRun(node)
-    run.renew()
-    try:
-        run.require()
-        yield run
-    finally:
-        run.end()

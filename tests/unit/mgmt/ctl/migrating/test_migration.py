@@ -17,7 +17,6 @@ from leveret.mgmt.ctl.migrating.state import (
     MigrationState,
     OnlyRun,
     load,
-    only_run,
 )
 
 CREDENTIALS = "amqp://old", "http://old"
@@ -136,7 +135,8 @@ def migration(here, other, run=None, **values):
 
 def carry_out(old, new):
     """Each step of a migration, from where it is on."""
-    with only_run(MigrationBroker(new, "this node")) as run:
+    run = OnlyRun(MigrationBroker(new, "this node"))
+    with run.alone():
         _carry_out(migration(new, old, run))
 
 

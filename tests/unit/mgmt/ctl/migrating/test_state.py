@@ -22,8 +22,8 @@ from leveret.mgmt.ctl.migrating.state import (
     RUN,
     STARTED,
     MigrationState,
+    OnlyRun,
     load,
-    only_run,
     store,
 )
 
@@ -83,9 +83,9 @@ def test_a_state_is_kept_until_its_end(node):
 
 def test_a_second_process_is_refused(node):
     with (
-        only_run(node),
+        OnlyRun(node).alone(),
         pytest.raises(CtlError, match=f"process {os.getpid()} on "),
-        only_run(node),
+        OnlyRun(node).alone(),
     ):
         pass
     assert node.kept == {}
@@ -94,5 +94,5 @@ def test_a_second_process_is_refused(node):
 def test_a_process_that_has_died_does_not_count(node):
     node.kept[f"{RUN} a"] = {"host": os.uname().nodename, "process": 2**22 + 1, "at": 10**12}
     node.kept[f"{RUN} b"] = {"host": "elsewhere", "process": 1, "at": int(time.time()) - 61}
-    with only_run(node):
+    with OnlyRun(node).alone():
         assert len(node.kept) == 1
