@@ -13,10 +13,6 @@ from leveret.mgmt.ctl.migrating.links import NAME_PREFIX, Place, QueueAtOne, is_
 
 LEVERET: Final = "Leveret"
 QUEUE_COLUMNS: Final = "vhost,name,type,messages,exclusive,auto_delete,owner_pid_details"
-COUNTS_ONLY: Final = {"disable_stats": "true", "enable_queue_totals": "true"}
-"""RabbitMQ since 3.10 then makes no statistics of queues but their counts of messages, which takes
-a fraction of the time.
-"""
 CONNECTION_NAME: Final = f"Shovel {NAME_PREFIX}"
 """The beginning of the names of links' connections."""
 NOT_FOUND: Final = 404
@@ -99,7 +95,7 @@ class MigrationBroker:
         """All queues, with the consumers of programs."""
         consumers = self._consumers()
         found = {}
-        for one in self.get("queues", columns=QUEUE_COLUMNS, **COUNTS_ONLY):
+        for one in self.get("queues", columns=QUEUE_COLUMNS):
             place = one["vhost"], one["name"]
             found[place] = QueueAtOne(
                 one.get("type", "classic"), one.get("messages"), consumers[place],
