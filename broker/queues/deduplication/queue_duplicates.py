@@ -123,7 +123,7 @@ class QueueDuplicates:
             LongWork(self._turns, name, self._reading(queue)).start()
 
     def _read_last(self, backing: BackingQueue) -> None:
-        """Know the last messages of each priority, as far as they are in memory."""
+        """Know the last messages of each priority that are in memory."""
         for start, end in backing.given_positions():
             position = max(start, end - min(READ_AT_ONCE, self.known.size))
             cursor = backing.cursor(position)
