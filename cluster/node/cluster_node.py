@@ -72,11 +72,7 @@ from leveret.cluster.quorum.conversion.conversions import Conversions
 from leveret.cluster.quorum.conversion.held_factory import HeldFactory
 from leveret.cluster.quorum.conversion.node_holds import NodeHolds
 from leveret.cluster.quorum.conversion.parts import Parts
-from leveret.cluster.quorum.machine.commands import (
-    ANNOTATIONS_FEATURE,
-    DEDUPLICATION_FEATURE,
-    ON_TIME_FEATURE,
-)
+from leveret.cluster.quorum.machine import commands
 from leveret.cluster.quorum.queue_groups.quorum_queues import QuorumQueues
 from leveret.cluster.remote_queues.placed_factory import serve_placed
 from leveret.cluster.remote_queues.remote_queues import RemoteQueues
@@ -290,8 +286,10 @@ class ClusterNode(LogListener):
             queues.node, answer_ms(self._config.channel_operation_timeout_ms),
             SenderNumbers(queues.node, queues.incarnation), queues.addresses, queues.untaken,
             self._services.counts.given_by_quorum_queues, not self._config.is_as_rabbitmq_4,
-            self._config.is_as_rabbitmq_4_3, partial(all_have, ANNOTATIONS_FEATURE),
-            partial(all_have, DEDUPLICATION_FEATURE), partial(all_have, ON_TIME_FEATURE),
+            self._config.is_as_rabbitmq_4_3, partial(all_have, commands.ANNOTATIONS_FEATURE),
+            partial(all_have, commands.DEDUPLICATION_FEATURE),
+            partial(all_have, commands.ON_TIME_FEATURE),
+            partial(all_have, commands.QUORUM_TIMES_FEATURE),
         )  # fmt: skip
         cluster = NodesOfQuorumQueues(self, self.links, self.states)
         parts = NodeParts(node, self._services, self.links, store, cluster)

@@ -16,6 +16,7 @@ from leveret.cluster.quorum.machine.commands import (
     DEDUPLICATION_FEATURE,
     ON_TIME_FEATURE,
     QUORUM_RETRIES_FEATURE,
+    QUORUM_TIMES_FEATURE,
 )
 from leveret.cluster.remote_queues import message_runs
 from leveret.cluster.remote_queues.queue_frames import OWN_TIMES_FEATURE
@@ -25,4 +26,5 @@ FEATURES: Final = feature_flags.NAMES | {
     retained_copies.FEATURE, clients_elsewhere.FEATURE, message_runs.EXPIRY_FEATURE,
     ANNOTATIONS_FEATURE, RETRIES_FEATURE, DEDUPLICATION_FEATURE, ON_TIME_FEATURE,
     QUORUM_RETRIES_FEATURE, IDENTIFIERS_FEATURE, DELAYED_MESSAGES_FEATURE, OWN_TIMES_FEATURE,
+    QUORUM_TIMES_FEATURE,
 }  # fmt: skip

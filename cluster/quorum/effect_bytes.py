@@ -100,11 +100,11 @@ def _told(effect: Effect) -> _Any:
     if isinstance(effect, Applied):
         return _Applied(effect.sender, effect.through)
     if isinstance(effect, Deliver):
-        return _Deliver(effect.sender, effect.consumer, pack_runs(effect.runs))
+        return _Deliver(effect.sender, effect.consumer, pack_runs(effect.runs, has_times=False))
     if isinstance(effect, Result):
         return _Result(effect.sender, effect.number, effect.outcome, effect.value, effect.refused)
     if isinstance(effect, Withheld):
-        return _Withheld(effect.sender, effect.consumer, pack_runs(effect.runs))
+        return _Withheld(effect.sender, effect.consumer, pack_runs(effect.runs, has_times=False))
     if isinstance(effect, ActiveChanged):
         return _ActiveChanged(effect.sender, effect.consumer, effect.is_active)
     if isinstance(effect, TimedOut):

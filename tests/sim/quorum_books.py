@@ -11,6 +11,7 @@ from leveret.cluster.quorum.machine.commands import (
     Discard,
     EndDelays,
     Enqueue,
+    EnqueueTimed,
     LettersDone,
     Purge,
     Settle,
@@ -18,6 +19,7 @@ from leveret.cluster.quorum.machine.commands import (
 )
 from leveret.cluster.quorum.machine.effects import Deliver, Effects, PublishDeadLetters
 from leveret.cluster.quorum.machine.figures import figures
+from leveret.cluster.quorum.machine.own_times import lives_of
 from leveret.cluster.quorum.machine.quorum_machine import QuorumMachine
 from leveret.cluster.quorum.machine.snapshots import snapshot
 from tests.sim.properties import require
@@ -142,6 +144,9 @@ class Books:
         refused = ()
         if result is not None and result.number == command.number:
             refused = result.refused
+        lives_ms = [command.runs[2] - 1] * len(self.texts[index])
+        if isinstance(command, EnqueueTimed):
+            lives_ms = lives_of(command.times[0])
         for place, text in enumerate(self.texts[index]):
             if any(refused[at] <= place <= refused[at + 1] for at in range(0, len(refused), 2)):
                 self.count("refused")
@@ -152,7 +157,7 @@ class Books:
             last = self.order.get(publisher, -1)
             require(number > last, "QM1:", text, "comes after", last)
             self.order[publisher] = number
-            self.due[text] = self.machine.messages.now_ms + max(0, command.runs[2] - 1)
+            self.due[text] = self.machine.messages.now_ms + max(0, lives_ms[place])
             position += 1
 
     def _gone(self, texts, why):

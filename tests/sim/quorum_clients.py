@@ -16,6 +16,7 @@ from leveret.cluster.quorum.machine.commands import (
     Discard,
     Enqueue,
     EnqueuedRun,
+    EnqueueTimed,
     Get,
     Join,
     Purge,
@@ -26,6 +27,7 @@ from leveret.cluster.quorum.machine.commands import (
     runs_of,
 )
 from leveret.cluster.quorum.machine.effects import Outcome
+from leveret.cluster.quorum.machine.own_times import times_of
 from leveret.cluster.replicated_queues.client.group_client import SendCommands, StartSession
 from leveret.cluster.replicated_queues.client.numbered_command import NumberedCommand
 from tests.sim.raft_world import GROUP
@@ -56,7 +58,7 @@ class JoinQueue(NumberedCommand):
 
 
 class Publish(NumberedCommand):
-    """Publishes messages, of one priority and time to live."""
+    """Publishes messages of one priority. If they expire, each has a time to live of its own."""
 
     def __init__(self, user, texts, priority, ttl_ms):
         super().__init__()
@@ -64,7 +66,12 @@ class Publish(NumberedCommand):
 
     def encode(self, sender, seen):
         runs = runs_of([EnqueuedRun(len(self.texts), 10, self.ttl_ms, self.priority)])
-        return encode_command(Enqueue(sender, self.number, seen, runs), b" ".join(self.texts))
+        if self.ttl_ms == NO_LIMIT or len(self.texts) == 1:
+            command = Enqueue(sender, self.number, seen, runs)
+        else:
+            lives_ms = [self.ttl_ms + place * 37 % 50 for place in range(len(self.texts))]
+            command = EnqueueTimed(sender, self.number, seen, runs, {0: times_of(lives_ms)})
+        return encode_command(command, b" ".join(self.texts))
 
     def applied(self, result):
         refused = expanded(result.refused) if result else []

@@ -16,11 +16,13 @@ from leveret.broker.queues.deduplication.identifiers import key_of
 from leveret.cluster.quorum.client.consuming_client import ConsumerCommand
 from leveret.cluster.quorum.client.holders import Holder
 from leveret.cluster.quorum.machine.commands import (
+    RUN_FIELDS,
     TTL_MAX_MS,
     Cancel,
     Discard,
     Enqueue,
     EnqueueOnce,
+    EnqueueTimed,
     Join,
     Modify,
     Purge,
@@ -29,6 +31,7 @@ from leveret.cluster.quorum.machine.commands import (
     encode_command,
 )
 from leveret.cluster.quorum.machine.effects import Result
+from leveret.cluster.quorum.machine.own_times import times_of
 from leveret.cluster.remote_queues.message_runs import RunWriter
 from leveret.cluster.replicated_queues.client.numbered_command import NumberedCommand
 from leveret.cluster.replicated_queues.client.sender_numbers import SenderNumbers
@@ -110,7 +113,10 @@ class PublishRuns(NumberedCommand):
     not added to the queue.
     """
 
-    __slots__ = ("_held", "_hold", "_keys", "_messages", "_messages_at", "_runs", "is_once", "size")
+    __slots__ = (
+        "_held", "_hold", "_keys", "_messages", "_messages_at", "_runs", "_times", "is_once",
+        "size",
+    )  # fmt: skip
 
     def __init__(self, hold: UnappliedHold, is_once: bool = False) -> None:
         super().__init__()
@@ -121,14 +127,17 @@ class PublishRuns(NumberedCommand):
         self._messages: list[Message] = []
         self._messages_at = 0
         self._runs: list[int] = []
+        self._times: dict[int, bytes] = {}
         self.size: i64 = 0
 
     def __repr__(self) -> str:
         return f"<PublishRuns {self.number}>"
 
-    def add(self, publication: Publication, has_own_times: bool = False) -> None:
+    def add(
+        self, publication: Publication, has_own_times: bool = False, takes_times: bool = False
+    ) -> None:
         """Add a run, before the command has a number. has_own_times: each message has its own time
-        to live, not that of the publication.
+        to live, not that of the publication. takes_times: all nodes take `EnqueueTimed`.
         """
         messages = publication.messages
         publisher = publication.publisher
@@ -145,6 +154,9 @@ class PublishRuns(NumberedCommand):
             self._messages += messages
         else:
             self._messages = messages.copy()
+        if has_own_times and takes_times and not self.is_once:
+            _add_timed(self._runs, self._times, messages)
+            return
         ttl_ms = NO_TTL if publication.ttl_ms is None else publication.ttl_ms
         _add_alike(self._runs, messages, OWN_TTL if has_own_times else ttl_ms)
 
@@ -152,6 +164,8 @@ class PublishRuns(NumberedCommand):
         """Encode the command, with its messages once."""
         if self.is_once:
             command: Enqueue = EnqueueOnce(sender, self.number, seen, self._runs, self._keys)
+        elif self._times:
+            command = EnqueueTimed(sender, self.number, seen, self._runs, self._times)
         else:
             command = Enqueue(sender, self.number, seen, self._runs)
         start = encode_command(command)
@@ -234,6 +248,50 @@ def _add_alike(runs: list[int], messages: list[Message], ttl_ms: i64) -> None:
             runs += (count, size, run_ttl, run_priority)
         count, size, run_priority, run_ttl = 1, len(message.body), priority, ttl
     runs += (count, size, run_ttl, run_priority)
+
+
+def _add_timed(runs: list[int], times: dict[int, bytes], messages: list[Message]) -> None:
+    """Add messages to the runs and times of an `EnqueueTimed`. A run is consecutive messages that
+    are alike, whatever their times to live are.
+    """
+    last: object = None
+    size: i64 = -1
+    priority: i64 = DEFAULT_PRIORITY
+    run_priority: i64 = -1
+    ttl_ms: i64 = 0
+    shortest_ms: i64 = 0
+    longest_ms: i64 = 0
+    lives_ms: list[int] = []
+    for message in messages:
+        header = message.header
+        if header is not last:
+            assert isinstance(header, ContentHeader), "messages have content headers"
+            last = header
+            own = header.priority
+            priority = DEFAULT_PRIORITY if own is None else own
+            ttl_ms = min(ttl_ms_of(header.kind), TTL_MAX_MS)
+        if len(message.body) != size or priority != run_priority:
+            if lives_ms:
+                _end_timed(runs, times, size, run_priority, shortest_ms, longest_ms, lives_ms)
+                lives_ms = []
+            size, run_priority = len(message.body), priority
+            shortest_ms = longest_ms = ttl_ms
+        elif ttl_ms < shortest_ms:
+            shortest_ms = ttl_ms
+        elif ttl_ms > longest_ms:
+            longest_ms = ttl_ms
+        lives_ms.append(ttl_ms)
+    _end_timed(runs, times, size, run_priority, shortest_ms, longest_ms, lives_ms)
+
+
+def _end_timed(
+    runs: list[int], times: dict[int, bytes], size: i64, priority: i64, shortest_ms: i64,
+    longest_ms: i64, lives_ms: list[int],
+) -> None:  # fmt: skip
+    """Add a run, with the times of its messages if they differ."""
+    if longest_ms > shortest_ms:
+        times[len(runs) // RUN_FIELDS] = times_of(lives_ms)
+    runs += (len(lives_ms), size, _encoded_ttl(shortest_ms), priority)
 
 
 def _encoded_ttl(ttl_ms: i64) -> i64:

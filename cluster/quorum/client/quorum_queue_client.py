@@ -171,7 +171,8 @@ class QuorumQueueClient(GroupQueueClient, TimedQueue):
         if self.is_deleted:
             return
         is_once = self.options.deduplicates and self._node.takes_identifiers()
-        self._gathered.publish(publication, is_once, has_own_times)
+        takes_times = has_own_times and self._node.takes_own_times()
+        self._gathered.publish(publication, is_once, has_own_times, takes_times)
         if not self.is_awake:
             self._turns.wake(self)
 

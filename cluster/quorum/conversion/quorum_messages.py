@@ -220,15 +220,15 @@ class QuorumMessages:
         messages = self._entry.messages(run.place, run.count)
         if run.annotations is not None:
             messages = [annotated(message, run.annotations) for message in messages]
-        expires_at_ms = run.expires_at_ms
-        if expires_at_ms:
-            # Entries of the log have the time of the wall clock.
-            left_ms = expires_at_ms - int(self._clock.wall_time_s() * 1000)
-            expires_at_ms = max(1, self._clock.now_ms() + left_ms)
-        return [
-            Entry(message, run.position + number, run.returns > 0, expires_at_ms)
-            for number, message in enumerate(messages)
-        ]
+        # Entries of the log have the time of the wall clock.
+        offset_ms = self._clock.now_ms() - int(self._clock.wall_time_s() * 1000)
+        entries: list[Entry] = []
+        for number, message in enumerate(messages):
+            expires_at_ms = run.expiry_of(number)
+            if expires_at_ms:
+                expires_at_ms = max(1, expires_at_ms + offset_ms)
+            entries.append(Entry(message, run.position + number, run.returns > 0, expires_at_ms))
+        return entries
 
 
 class OneEntry:

@@ -23,6 +23,8 @@ from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from leveret.cluster.quorum.machine.own_times import TIME_BYTES
+
 VERSION = 1
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 FromOne: TypeAlias = Annotated[int, msgspec.Meta(ge=1, lt=1 << 62)]
@@ -39,6 +41,8 @@ DEDUPLICATION_FEATURE = "quorum_deduplication"
 """The feature of nodes that take `EnqueueOnce`."""
 ON_TIME_FEATURE = "quorum_expiry_on_time"
 """The feature of nodes that take `Expire`."""
+QUORUM_TIMES_FEATURE = "quorum_own_times"
+"""The feature of nodes that take `EnqueueTimed`, and runs with times of their own."""
 QUORUM_RETRIES_FEATURE = "quorum_delayed_retries"
 """The feature of nodes that take `EndDelays`, multiply the delays of retries, and let messages
 expire during them."""
@@ -241,6 +245,16 @@ class EnqueueOnce(Enqueue, frozen=True, tag=13):
     keys: list[bytes]
 
 
+class EnqueueTimed(Enqueue, frozen=True, tag=14):
+    """Publish messages of which some have times to live of their own.
+
+    times: for each run of such messages, by its number, counted from 0: the time to live of each
+    message in milliseconds, as 32 bits (own_times.py). That of the run is the shortest of them.
+    """
+
+    times: dict[RunField, bytes]
+
+
 class Configure(Command, frozen=True, tag=20):
     """Change the options, because policies have changed."""
 
@@ -369,7 +383,7 @@ def entry_with(messages: bytes) -> bytes:
 
 def is_publish(command: bytes) -> bool:
     """Whether the bytes of a command that this node has encoded are an `Enqueue`."""
-    return command[_COMMAND.size + 1 : _COMMAND.size + 2] == _ENQUEUE_TAG
+    return command[_COMMAND.size + 1] in _PUBLISH_TAGS
 
 
 def decode_command(data: bytes) -> Command:
@@ -406,6 +420,9 @@ def decode_entry(entry: bytes) -> DecodedEntry:
         _check_runs(command.runs)
         if len(command.keys) != sum(command.runs[::RUN_FIELDS]):
             raise CommandError("a publish to a quorum queue has not one key for each message")
+    elif type(command) is EnqueueTimed:
+        _check_runs(command.runs)
+        _check_times(command)
     else:
         _check(command, len(entry) - end)
     return DecodedEntry(now_ms, command, end)
@@ -424,6 +441,16 @@ def _check_runs(runs: list[int]) -> None:
     """Check the runs of a publish. Raises CommandError."""
     if not runs or len(runs) % RUN_FIELDS or 0 in runs[::RUN_FIELDS]:
         raise CommandError("a publish to a quorum queue has no runs, or a run without messages")
+
+
+def _check_times(command: EnqueueTimed) -> None:
+    """Check the times of a publish. Raises CommandError."""
+    counts = command.runs[::RUN_FIELDS]
+    for number, times in command.times.items():
+        if number >= len(counts) or len(times) != counts[number] * TIME_BYTES:
+            raise CommandError("a publish to a quorum queue has not one time for each message")
+        if not command.runs[number * RUN_FIELDS + 2]:
+            raise CommandError("a publish to a quorum queue has times for messages without one")
 
 
 def _check(command: Command, messages_bytes: int) -> None:
@@ -455,8 +482,8 @@ def _are_intervals(positions: list[int]) -> bool:
     )
 
 
-_ENQUEUE_TAG = bytes((2,))
-"""The second byte of an encoded `Enqueue`, after that of a list."""
+_PUBLISH_TAGS = bytes((2, 14))
+"""The second byte of an encoded `Enqueue` or `EnqueueTimed`, after that of a list."""
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(
     Join
@@ -471,6 +498,7 @@ _DECODER: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(
     | Leave
     | Modify
     | EnqueueOnce
+    | EnqueueTimed
     | Configure
     | EndDelays
     | Tick

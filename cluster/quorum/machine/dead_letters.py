@@ -32,7 +32,7 @@ class RetainedLetters:
         letters: list[Run] = []
         for run in runs:
             letter = run.part(0, run.count)
-            letter.delivery, letter.time_ms = self.died + 1, 0
+            letter.delivery, letter.time_ms, letter.times = self.died + 1, 0, None
             self.died += run.count
             self.by_reason[reason].add(letter)
             letters.append(letter)

@@ -9,7 +9,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from leveret.cluster.quorum.machine.commands import RUN_FIELDS
 from leveret.cluster.quorum.machine.live_entries import CountedEntries
+from leveret.cluster.quorum.machine.own_times import lives_of
 from leveret.cluster.quorum.machine.runs import Run
 
 BLOCK_RUNS_MAX: Final = 1000
@@ -100,6 +102,25 @@ class DelayedRuns:
             half = len(runs) >> 1
             blocks.insert(low + 1, Block(runs[half:]))
             del runs[half:]
+
+    def publish(
+        self, position: int, index: int, fields: list[int], times: dict[int, bytes] | None,
+        now_ms: int,
+    ) -> int:  # fmt: skip
+        """Add the runs of a publish until their times to live are over. Returns how many messages
+        these are. position: of the first one. fields, times: see `EnqueueTimed`.
+        """
+        place = 0
+        for at in range(0, len(fields), RUN_FIELDS):
+            own = None if times is None else times.get(at // RUN_FIELDS)
+            lives_ms = [fields[at + 2] - 1] if own is None else lives_of(own)
+            count = fields[at] // len(lives_ms)
+            for life_ms in lives_ms:
+                run = Run(position + place, count, index, place, fields[at + 1], fields[at + 3])
+                run.time_ms = now_ms + max(0, life_ms)
+                self.add(run)
+                place += count
+        return place
 
     def take_ready(self, now_ms: int, runs_max: int = ALL) -> list[Run]:
         """Take the messages that are due: the first `runs_max` runs."""

@@ -1,12 +1,15 @@
 """Runs as bytes, in columns. A column whose number is the same in all runs is stored once.
 
-    runs      number of runs u32, one column for each of the fields, annotations
+    runs      number of runs u32, one column for each of the fields, annotations and times
     column    0 u8, number i64       all runs have this one
               1 u8, numbers u32      one for each run
               2 u8, numbers i64      one for each run
     annotations    for each run that has some: its place u32, length u32, map in msgpack
+    times     for each run that has some: its place u32 with the highest bit set, length u32,
+              base i64, times (own_times.py)
 
 Numbers are little-endian. A message that was published alone takes 16 bytes if sizes are equal.
+Only nodes that take messages with times of their own get runs that have some (`EnqueueTimed`).
 """
 
 from struct import Struct, pack, unpack_from
@@ -15,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from leveret.cluster.quorum.machine.own_times import TIME_BYTES, OwnTimes
 from leveret.cluster.quorum.machine.runs import Annotations, Run
 
 ONE: Final = 0
@@ -24,7 +28,10 @@ SHORT_MAX: Final = (1 << 32) - 1
 FIELDS: Final = 11
 _COUNT: Final = Struct("<I")
 _NUMBER: Final = Struct("<Bq")
-_ANNOTATIONS: Final = Struct("<II")
+_PART: Final = Struct("<II")
+_BASE: Final = Struct("<q")
+TIMES: Final = 1 << 31
+"""Marks the place of a run that times belong to."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final[msgspec.msgpack.Decoder[Annotations]] = msgspec.msgpack.Decoder(dict[str, bytes])
 
@@ -33,8 +40,8 @@ class PackedRunsError(ValueError):
     """The bytes are not packed runs."""
 
 
-def pack_runs(runs: list[Run]) -> bytes:
-    """Encode runs."""
+def pack_runs(runs: list[Run], has_times: bool = True) -> bytes:
+    """Encode runs. has_times: without them, runs are for clients, which need no times."""
     pieces = [_COUNT.pack(len(runs))]
     if runs:
         for column in (
@@ -48,7 +55,11 @@ def pack_runs(runs: list[Run]) -> bytes:
         for place, run in enumerate(runs):
             if run.annotations is not None:
                 data = _ENCODER.encode(run.annotations)
-                pieces += (_ANNOTATIONS.pack(place, len(data)), data)
+                pieces += (_PART.pack(place, len(data)), data)
+            times = run.times
+            if times is not None and has_times:
+                data = _BASE.pack(times.base_ms) + times.part(run.place, run.count)
+                pieces += (_PART.pack(place | TIMES, len(data)), data)
     return b"".join(pieces)
 
 
@@ -99,16 +110,24 @@ def _unpacked(data: bytes, count: int) -> list[Run]:
             expiries[at], returns[at], delivery_counts[at], deliveries[at], times[at])
         for at in range(count)
     ]  # fmt: skip
-    _unpack_annotations(data, at, runs)
+    _unpack_parts(data, at, runs)
     return runs
 
 
-def _unpack_annotations(data: bytes, at: int, runs: list[Run]) -> None:
-    """Decode the annotations of runs, which begin at a place."""
+def _unpack_parts(data: bytes, at: int, runs: list[Run]) -> None:
+    """Decode the annotations and times of runs, which begin at a place."""
     while at < len(data):
-        place, length = _ANNOTATIONS.unpack_from(data, at)
-        at += _ANNOTATIONS.size
+        place, length = _PART.unpack_from(data, at)
+        at += _PART.size
         if at + length > len(data):
-            raise PackedRunsError("annotations of packed runs are cut off")
-        runs[place].annotations = _DECODER.decode(data[at : at + length])
+            raise PackedRunsError("annotations or times of packed runs are cut off")
+        part = data[at : at + length]
+        if place < TIMES:
+            runs[place].annotations = _DECODER.decode(part)
+        else:
+            run = runs[place - TIMES]
+            if length != _BASE.size + run.count * TIME_BYTES:
+                raise PackedRunsError(f"{run.count} packed messages have {length} bytes of times")
+            (base_ms,) = _BASE.unpack_from(part)
+            run.times = OwnTimes(base_ms, run.place, part[_BASE.size :])
         at += length

@@ -44,6 +44,7 @@ from leveret.cluster.quorum.machine.effects import (
     RefusedDuplicates,
 )
 from leveret.cluster.quorum.machine.held_runs import in_order_of_delivery
+from leveret.cluster.quorum.machine.own_times import limited
 from leveret.cluster.quorum.machine.ready_messages import ReadyMessages
 from leveret.cluster.quorum.machine.runs import NEVER, Run
 
@@ -108,12 +109,17 @@ class QueueMessages:
 
     # Publishing
 
-    def publish(self, index: int, fields: list[int], effects: Effects | None) -> list[int]:
-        """Take the runs of a publish. Returns the refused places as intervals."""
+    def publish(
+        self, index: int, fields: list[int], effects: Effects | None,
+        times: dict[int, bytes] | None = None,
+    ) -> list[int]:  # fmt: skip
+        """Take the runs of a publish. Returns the refused places as intervals. times: if any."""
         options = self.options
         refused: list[int] = []
         if options.is_delaying:
-            self._publish_delayed(index, fields)
+            count = self.delayed.publish(self.position, index, fields, times, self.now_ms)
+            self.position += count
+            self.taken += count
             return refused
         place = 0
         first = self.position
@@ -123,6 +129,9 @@ class QueueMessages:
                 self.position, count, index, place, fields[at + 1], fields[at + 3],
                 self._expiry_ms(fields[at + 2] - 1),
             )  # fmt: skip
+            if times is not None and (own := times.get(at // RUN_FIELDS)) is not None:
+                limit_ms = options.message_ttl_ms
+                run.times = limited(own, place, self.now_ms, run.expires_at_ms, limit_ms)
             if options.rejects_publishes:
                 taken = self._take_if_room(run, effects)
                 if taken < count:
@@ -137,18 +146,6 @@ class QueueMessages:
             place += count
         self.taken += self.position - first
         return refused
-
-    def _publish_delayed(self, index: int, fields: list[int]) -> None:
-        """Keep the runs of a publish until their times to live are over."""
-        place = 0
-        for at in range(0, len(fields), RUN_FIELDS):
-            count = fields[at]
-            run = Run(self.position, count, index, place, fields[at + 1], fields[at + 3])
-            run.time_ms = self.now_ms + max(0, fields[at + 2] - 1)
-            self.delayed.add(run)
-            self.position += count
-            place += count
-        self.taken += place
 
     def publish_once(
         self, index: int, fields: list[int], keys: list[bytes], effects: Effects | None
@@ -320,11 +317,13 @@ class QueueMessages:
         """Those of delayed messages whose delay has ended before they expired. The others die."""
         if not self.options.delayed_expire:
             return runs
-        expired = [run for run in runs if NEVER < run.expires_at_ms <= self.now_ms]
-        if not expired:
-            return runs
-        self.die(expired, Reason.EXPIRED, effects)
-        return [run for run in runs if not NEVER < run.expires_at_ms <= self.now_ms]
+        expired: list[Run] = []
+        left: list[Run] = []
+        for run in runs:
+            left += run.without_expired(self.now_ms, expired)
+        if expired:
+            self.die(expired, Reason.EXPIRED, effects)
+        return left
 
     def _release_due(self, effects: Effects | None) -> None:
         """Messages whose delay is over leave a queue that only delays them."""
@@ -375,7 +374,7 @@ class QueueMessages:
 
     def deliver(self, effects: Effects | None) -> None:
         """Give ready messages to consumers that may take them, and enforce the limits."""
-        ready, consumers = self.ready, self.consumers
+        ready, consumers, now_ms = self.ready, self.consumers, self.now_ms
         last: Deliver | None = None
         given: dict[ConsumerState, Deliver] = {}
         if ready.expiring:
@@ -385,7 +384,7 @@ class QueueMessages:
             if consumer is None:
                 break
             room = consumer.credit - consumer.held.count
-            run = ready.take(room if consumers.next_is_alone else 1)
+            run = ready.take(room if consumers.next_is_alone else 1, now_ms)
             self._hand_over(run, consumer)
             consumers.took(consumer)
             if effects is not None:
@@ -514,7 +513,7 @@ class QueueMessages:
             back = Run(
                 run.position, run.count, run.index, run.place, run.size, run.priority,
                 run.expires_at_ms, run.returns + 1, run.delivery_count + counts,
-                annotations=run.annotations,
+                annotations=run.annotations, times=run.times,
             )  # fmt: skip
             if options.delivery_limit != NO_LIMIT and back.delivery_count > options.delivery_limit:
                 died.append(back)
@@ -538,13 +537,16 @@ class QueueMessages:
 
     def _delay(self, runs: list[Run], effects: Effects | None) -> None:
         """Have messages wait until their times, or until they expire."""
-        expires = self.options.delayed_expire
+        delayed: list[Run] = []
         for run in runs:
-            if expires and NEVER < run.expires_at_ms < run.time_ms:
-                run.time_ms = run.expires_at_ms
+            if self.options.delayed_expire and NEVER < run.expires_at_ms < run.time_ms:
+                delayed += run.delayed_until_expiry()
+            else:
+                delayed.append(run)
+        for run in delayed:
             self.delayed.add(run)
         if effects is not None:
-            effects.add(Delayed(runs))
+            effects.add(Delayed(delayed))
 
     def return_unseen(self, runs: list[Run]) -> None:
         """Take back messages that were not handed to a client: nothing is counted or delayed."""

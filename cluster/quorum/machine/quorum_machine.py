@@ -28,6 +28,7 @@ from leveret.cluster.quorum.machine.commands import (
     EndDelays,
     Enqueue,
     EnqueueOnce,
+    EnqueueTimed,
     Expire,
     Get,
     Join,
@@ -69,6 +70,8 @@ EXPIRY_INTERVAL_MS: Final = 100
 """The shortest time between two entries by which messages expire wherever they are."""
 EXPIRY_INTERVAL_OF_BLOCK_MS: Final = 5
 """So much longer for each block of messages: ten times the time that takes."""
+MESSAGES_OF_INTERVAL_MS: Final = 10_000
+"""How many messages make it a millisecond longer: their times are looked at."""
 EXPIRED_AGAIN_MS: Final = 1_000
 """How long to wait for the deletion of an expired queue before it is requested again."""
 
@@ -131,6 +134,8 @@ class QuorumMachine:
         if isinstance(command, Enqueue):
             if isinstance(command, EnqueueOnce):
                 refused = self.messages.publish_once(index, command.runs, command.keys, effects)
+            elif isinstance(command, EnqueueTimed):
+                refused = self.messages.publish(index, command.runs, effects, command.times)
             else:
                 refused = self.messages.publish(index, command.runs, effects)
             if refused:
@@ -404,6 +409,7 @@ class QuorumMachine:
             return 0
         blocks = sum([queue.block_count for queue in messages.ready.queues()])
         interval_ms = EXPIRY_INTERVAL_MS + blocks * EXPIRY_INTERVAL_OF_BLOCK_MS
+        interval_ms += messages.ready.count // MESSAGES_OF_INTERVAL_MS
         return max(earliest_ms, messages.expired_ms + interval_ms)
 
     # For clients that attach, and for new leaders

@@ -100,27 +100,39 @@ class ReadyMessages:
             octets += found_bytes
         return count, octets
 
-    def take(self, count_max: int) -> Run:
-        """Take the next run, or its first `count_max` messages. There must be a run."""
+    def take(self, count_max: int, now_ms: int = NEVER) -> Run:
+        """Take the next run, or its first `count_max` messages. There must be a run.
+
+        now_ms: of the run, those before the first that has expired; `NEVER` for any. Expired
+        messages at the heads are taken before (`take_expired`).
+        """
+        queue = self._next()
+        head = queue.head
+        assert head is not None
+        if now_ms != NEVER and not self.is_successor:
+            count_max = head.unexpired(count_max, now_ms)
+        if self.priorities == HIGH + 1 and queue is not self.returned and not self.is_successor:
+            if len(self.levels) > 1 and self._both():
+                count_max = min(count_max, max(1, HIGH_IN_A_ROW - self.taken))
+            self.taken = (self.taken + min(count_max, head.count)) % (HIGH_IN_A_ROW + 1)
+        return self._taken(queue, count_max)
+
+    def _next(self) -> RunQueue:
+        """The queue that has the next message."""
         queue = self.returned
         if not queue.count:
             if self.is_successor:
                 queue = self._earliest()
             elif len(self.levels) == 1:
                 queue = self.levels[0].queue
-                if self.priorities == HIGH + 1:
-                    return self._taken(queue, self._counted(queue, count_max))
             elif self.priorities == HIGH + 1:
                 queue = self._weighted()
-                if self._both():
-                    count_max = min(count_max, max(1, HIGH_IN_A_ROW - self.taken))
-                return self._taken(queue, self._counted(queue, count_max))
             else:
                 for level in self.levels:
                     queue = level.queue
                     if queue.count:
                         break
-        return self._taken(queue, count_max)
+        return queue
 
     def _earliest(self) -> RunQueue:
         """The queue that has the message that was published first."""
@@ -144,14 +156,6 @@ class ReadyMessages:
             return high
         return normal
 
-    def _counted(self, queue: RunQueue, count_max: int) -> int:
-        """Count messages that are about to be taken from a queue, with two priorities."""
-        head = queue.head
-        assert head is not None
-        count = min(count_max, head.count)
-        self.taken = (self.taken + count) % (HIGH_IN_A_ROW + 1)
-        return count
-
     def _taken(self, queue: RunQueue, count_max: int) -> Run:
         expiring = queue.expiring
         run = queue.take(count_max)
@@ -167,9 +171,10 @@ class ReadyMessages:
             return expired
         for queue in self.queues():
             while queue.expiring and (head := queue.head) is not None:
-                if not 0 < head.expires_at_ms <= now_ms:
+                count = head.expired(now_ms)
+                if not count:
                     break
-                expired.append(self._taken(queue, head.count))
+                expired.append(self._taken(queue, count))
         return expired
 
     def take_all_expired(self, now_ms: int, runs_max: int) -> list[Run]:
@@ -181,11 +186,12 @@ class ReadyMessages:
             return expired
         for queue in self.queues():
             if len(expired) < runs_max:
+                expiring = queue.expiring
                 expired += queue.take_expired(now_ms, runs_max - len(expired))
+                self.expiring += queue.expiring - expiring
         for run in expired:
             self.count -= run.count
             self.bytes -= run.count * run.size
-        self.expiring -= len(expired)
         expired.sort(key=_expiry_and_position)
         return expired
 
@@ -203,7 +209,8 @@ class ReadyMessages:
             for queue in self.queues():
                 head = queue.head
                 if head is not None and head.expires_at_ms:
-                    next_ms = min(next_ms or head.expires_at_ms, head.expires_at_ms)
+                    expires_at_ms = head.expiry_of(0)
+                    next_ms = min(next_ms or expires_at_ms, expires_at_ms)
         return next_ms
 
     def queues(self) -> list[RunQueue]:

@@ -14,11 +14,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from leveret.cluster.quorum.machine.live_entries import intervals_of_indexes
+from leveret.cluster.quorum.machine.own_times import TIME_BYTES
 from leveret.cluster.quorum.machine.packed_runs import pack_runs, unpack_runs
 from leveret.cluster.quorum.machine.runs import NEVER, RUN_BYTES, Run
 
 BLOCK_RUNS: Final = 512
 """Packing this many takes 0.2 ms. Of a queue of 2,000 runs, half is packed."""
+BLOCK_TIMES = 65_536
+"""How many messages with times of their own are packed together, too."""
 TAKEN_MAX: Final = 64
 """How many runs are taken from the start of a list before the rest of the list is moved."""
 
@@ -47,7 +50,7 @@ class RunQueue:
     """
 
     __slots__ = (
-        "_at", "_blocks", "_first", "_last", "bytes", "count", "earliest_ms", "expiring",
+        "_at", "_blocks", "_first", "_last", "_times", "bytes", "count", "earliest_ms", "expiring",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -55,6 +58,8 @@ class RunQueue:
         self._at = 0
         self._blocks: list[PackedBlock] = []
         self._last: list[Run] = []
+        self._times = 0
+        """How many of the last messages have times of their own."""
         self.count = 0
         self.bytes = 0
         self.expiring = 0
@@ -70,9 +75,11 @@ class RunQueue:
             self._first.append(run)
             return
         self._last.append(run)
-        if len(self._last) == BLOCK_RUNS:
+        if run.times is not None:
+            self._times += run.count
+        if len(self._last) >= BLOCK_RUNS or self._times >= BLOCK_TIMES:
             self._blocks.append(_block_of(self._last))
-            self._last = []
+            self._last, self._times = [], 0
 
     def _expires(self, expires_at_ms: int) -> None:
         """A run is added that expires."""
@@ -121,32 +128,54 @@ class RunQueue:
             self._first = unpack_runs(self._blocks.pop(0).data)
         else:
             self._first, self._last = self._last, []
+            self._times = 0
 
     def take_expired(self, now_ms: int, runs_max: int) -> list[Run]:
-        """Take expired runs from anywhere in the queue, about `runs_max` of them at most."""
+        """Take expired runs from anywhere in the queue, about `runs_max` of them at most. Messages
+        with times of their own are a run each.
+        """
         expired: list[Run] = []
         if self.earliest_ms == NEVER or self.earliest_ms > now_ms:
             return expired
-        first = _without(self._first[self._at :], now_ms, expired)
-        blocks: list[PackedBlock] = []
+        first = self._without(self._first[self._at :], now_ms, expired, runs_max)
+        # Runs have fallen into parts.
+        blocks = _blocks_of(first[BLOCK_RUNS:])
+        first = first[:BLOCK_RUNS]
         for block in self._blocks:
             if not NEVER < block.expires_ms <= now_ms or len(expired) >= runs_max:
                 blocks.append(block)
                 continue
-            kept = _without(unpack_runs(block.data), now_ms, expired)
-            if kept:
-                blocks.append(_block_of(kept))
-        self._last = _without(self._last, now_ms, expired)
-        self._first, self._at, self._blocks = first, 0, blocks
+            runs = self._without(unpack_runs(block.data), now_ms, expired, runs_max)
+            blocks += _blocks_of(runs)
+        last = self._without(self._last, now_ms, expired, runs_max)
+        if len(last) >= BLOCK_RUNS:
+            blocks += _blocks_of(last)
+            last = []
+        self._times = sum([run.count for run in last if run.times is not None])
+        self._first, self._at, self._blocks, self._last = first, 0, blocks, last
         self._fill_first()
         for run in expired:
             self.count -= run.count
             self.bytes -= run.count * run.size
-        self.expiring -= len(expired)
         times = [first_expiry_ms(self._first), first_expiry_ms(self._last)]
         times += [block.expires_ms for block in self._blocks]
         self.earliest_ms = min([at_ms for at_ms in times if at_ms != NEVER], default=NEVER)
         return expired
+
+    def _without(
+        self, runs: list[Run], now_ms: int, expired: list[Run], runs_max: int
+    ) -> list[Run]:
+        """The runs, or parts of them, that have not expired; the others are added to `expired`. Of
+        runs with times, some are left as they are if there are very many.
+        """
+        kept: list[Run] = []
+        for run in runs:
+            if run.times is not None and len(expired) >= runs_max:
+                kept.append(run)
+            else:
+                kept += run.without_expired(now_ms, expired)
+        self.expiring += len(kept) - len(runs)
+        return kept
 
     @property
     def block_count(self) -> int:
@@ -156,6 +185,7 @@ class RunQueue:
     def memory_bytes(self) -> int:
         """About how much memory it takes."""
         octets = (len(self._first) - self._at + len(self._last)) * RUN_BYTES
+        octets += self._times * TIME_BYTES
         for block in self._blocks:
             octets += len(block.data) + RUN_BYTES
         return octets
@@ -229,6 +259,7 @@ class RunQueue:
             self._count_runs(runs)
             yield
         self._count_runs(self._last)
+        self._times = sum([run.count for run in self._last if run.times is not None])
 
     def _count_runs(self, runs: list[Run]) -> None:
         for run in runs:
@@ -248,13 +279,9 @@ def first_expiry_ms(runs: list[Run]) -> int:
     return first_ms
 
 
-def _without(runs: list[Run], now_ms: int, expired: list[Run]) -> list[Run]:
-    """The runs that have not expired; the others are added to `expired`."""
-    kept: list[Run] = []
-    for run in runs:
-        (expired if NEVER < run.expires_at_ms <= now_ms else kept).append(run)
-    return kept
-
-
 def _block_of(runs: list[Run]) -> PackedBlock:
     return PackedBlock(pack_runs(runs), runs)
+
+
+def _blocks_of(runs: list[Run]) -> list[PackedBlock]:
+    return [_block_of(runs[at : at + BLOCK_RUNS]) for at in range(0, len(runs), BLOCK_RUNS)]

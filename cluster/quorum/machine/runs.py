@@ -9,6 +9,8 @@ from typing import Final, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
+from leveret.cluster.quorum.machine.own_times import OwnTimes
+
 MESSAGE_BYTES: Final = 100
 """About what a message takes beside its body."""
 RUN_BYTES: Final = 200
@@ -27,18 +29,19 @@ class Run:
     returned. delivery_count: the returns that count for the delivery limit. delivery: if a consumer
     holds them, the first one's number among the consumer's deliveries. time_ms: if a consumer holds
     them, when they were delivered; if they are delayed, when they become ready. annotations: those
-    that consumers have added (`Modify`); None without any.
+    that consumers have added (`Modify`); None without any. times: when each message expires; None
+    if all expire at `expires_at_ms`. With times, none of them expires before `expires_at_ms`.
     """
 
     __slots__ = (
         "annotations", "count", "delivery", "delivery_count", "expires_at_ms", "index", "place",
-        "position", "priority", "returns", "size", "time_ms",
+        "position", "priority", "returns", "size", "time_ms", "times",
     )  # fmt: skip
 
     def __init__(
         self, position: int, count: int, index: int, place: int, size: int, priority: int,
         expires_at_ms: int = NEVER, returns: int = 0, delivery_count: int = 0, delivery: int = 0,
-        time_ms: int = 0, annotations: Annotations | None = None,
+        time_ms: int = 0, annotations: Annotations | None = None, times: OwnTimes | None = None,
     ) -> None:  # fmt: skip
         self.position = position
         self.count = count
@@ -52,6 +55,7 @@ class Run:
         self.delivery = delivery
         self.time_ms = time_ms
         self.annotations = annotations
+        self.times = times
 
     @property
     def last(self) -> int:
@@ -69,4 +73,68 @@ class Run:
             self.position + skipped, count, self.index, self.place + skipped, self.size,
             self.priority, self.expires_at_ms, self.returns, self.delivery_count,
             self.delivery + skipped if self.delivery else 0, self.time_ms, self.annotations,
+            self.times,
         )  # fmt: skip
+
+    def expiry_of(self, number: int) -> int:
+        """When one of the messages expires, counted from 0; `NEVER` if it does not."""
+        times = self.times
+        return self.expires_at_ms if times is None else times.at(self.place + number)
+
+    def expired(self, now_ms: int) -> int:
+        """How many messages have expired, up to the first that has not."""
+        if not NEVER < self.expires_at_ms <= now_ms:
+            return 0
+        times = self.times
+        return self.count if times is None else times.expired(self.place, self.count, now_ms)
+
+    def unexpired(self, count_max: int, now_ms: int) -> int:
+        """How many of the first messages have not expired, up to the first that has.
+
+        Without times of their own, they expire together, so none has if the first has not.
+        """
+        times = self.times
+        if times is None or self.expires_at_ms > now_ms:
+            return count_max
+        return times.unexpired(self.place, min(count_max, self.count), now_ms)
+
+    def without_expired(self, now_ms: int, expired: list["Run"]) -> list["Run"]:
+        """The parts that have not expired. The other messages are added to `expired`, one by one
+        if they have times of their own.
+        """
+        times = self.times
+        if not NEVER < self.expires_at_ms <= now_ms:
+            return [self]
+        if times is None:
+            expired.append(self)
+            return []
+        kept: list[Run] = []
+        start = 0
+        for number in times.due(self.place, self.count, now_ms):
+            if number > start:
+                kept.append(self._expiring_part(start, number - start))
+            expired.append(self._expiring_part(number, 1))
+            start = number + 1
+        if start < self.count:
+            kept.append(self._expiring_part(start, self.count - start))
+        return kept
+
+    def delayed_until_expiry(self) -> list["Run"]:
+        """The messages, delayed until they expire at the latest: the run, or a run of each."""
+        parts = [self]
+        if self.times is not None:
+            parts = [self._expiring_part(number, 1) for number in range(self.count)]
+        for part in parts:
+            part.time_ms = min(part.time_ms, part.expires_at_ms)
+        return parts
+
+    def _expiring_part(self, skipped: int, count: int) -> "Run":
+        """A part with the time when the first of its messages expires. A message that is alone
+        needs no times.
+        """
+        part, times = self.part(skipped, count), self.times
+        if times is not None:
+            part.expires_at_ms = times.earliest(part.place, count)
+            if count == 1:
+                part.times = None
+        return part

@@ -23,7 +23,8 @@ class OwnNode(NamedTuple):
     whether consumers are told how often a message was returned beside its failed deliveries, as
     since 4.3. takes_annotations: whether all nodes keep the annotations of modified messages.
     takes_identifiers: whether all nodes recognise duplicates. takes_expiry: whether messages may
-    expire wherever they are, on all nodes.
+    expire wherever they are, on all nodes. takes_own_times: whether all nodes take runs of messages
+    with times to live of their own.
     """
 
     name: str
@@ -37,3 +38,4 @@ class OwnNode(NamedTuple):
     takes_annotations: Callable[[], bool] = _always
     takes_identifiers: Callable[[], bool] = _always
     takes_expiry: Callable[[], bool] = _always
+    takes_own_times: Callable[[], bool] = _always

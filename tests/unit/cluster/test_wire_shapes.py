@@ -14,12 +14,14 @@ from leveret.cluster.quorum.machine.commands import (
     DEDUPLICATION_FEATURE,
     ON_TIME_FEATURE,
     QUORUM_RETRIES_FEATURE,
+    QUORUM_TIMES_FEATURE,
 )
 from tests.wire_shapes import RECORDED, SENT, differences, shapes
 
 GATED = {
     "cluster.quorum.machine.commands:_DECODER has the kind 11": ANNOTATIONS_FEATURE,
     "cluster.quorum.machine.commands:_DECODER has the kind 13": DEDUPLICATION_FEATURE,
+    "cluster.quorum.machine.commands:_DECODER has the kind 14": QUORUM_TIMES_FEATURE,
     "cluster.quorum.machine.commands:_DECODER has the kind 28": ON_TIME_FEATURE,
     "cluster.quorum.machine.commands:_DECODER has the kind 27": QUORUM_RETRIES_FEATURE,
 }

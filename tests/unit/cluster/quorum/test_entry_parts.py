@@ -6,8 +6,15 @@ from leveret.broker.amqp.content_header import header_with
 from leveret.broker.queues.contract.publication import publication_of
 from leveret.cluster.quorum.client.commands import PublishRuns
 from leveret.cluster.quorum.entry_parts import WHOLE_BYTES_MAX, needed_parts
-from leveret.cluster.quorum.machine.commands import entry_of, messages_at
+from leveret.cluster.quorum.machine.commands import (
+    Enqueue,
+    EnqueueTimed,
+    decode_command,
+    entry_of,
+    messages_at,
+)
 from leveret.cluster.quorum.machine.effects import Applied, Deliver
+from leveret.cluster.quorum.machine.own_times import times_of
 from leveret.cluster.quorum.machine.runs import Run
 from leveret.cluster.remote_queues.message_runs import RunReader
 from leveret.cluster.remote_queues.remote_hold import UntakenBytes
@@ -75,10 +82,31 @@ def test_an_entry_that_is_missing_is_an_error():
         needed_parts([deliver((3, 0, 1))], {})
 
 
+def published_with(*expirations, takes_times):
+    """The command that publishes messages with these times to live."""
+    publish = PublishRuns(UnappliedHold(UntakenBytes(lambda is_behind: None)))
+    messages = [Message(ADDRESS, header_with(expiration=text), b"body") for text in expirations]
+    publish.add(publication_of(messages[:1]))
+    publish.add(publication_of(messages), has_own_times=True, takes_times=takes_times)
+    publish.number = 2
+    return decode_command(publish.encode(1, 0))
+
+
 def test_messages_with_times_of_their_own_are_in_runs_of_equal_ones():
     """A time to live is kept as one more than its milliseconds."""
-    headers = [header_with(expiration=text) for text in ("5", "5", "0", str(1 << 32))]
-    publish = PublishRuns(UnappliedHold(UntakenBytes(lambda is_behind: None)))
-    messages = [Message(ADDRESS, header, b"body") for header in headers]
-    publish.add(publication_of(messages), has_own_times=True)
-    assert publish._runs == [2, 4, 6, 4, 1, 4, 1, 4, 1, 4, (1 << 32) - 1, 4]
+    command = published_with("5", "5", "0", str(1 << 32), takes_times=False)
+    assert type(command) is Enqueue
+    assert command.runs == [1, 4, 0, 4, 2, 4, 6, 4, 1, 4, 1, 4, 1, 4, (1 << 32) - 1, 4]
+
+
+def test_messages_with_times_of_their_own_are_one_run_if_all_nodes_take_that():
+    command = published_with("5", "5", "3", str(1 << 32), takes_times=True)
+    assert type(command) is EnqueueTimed
+    assert command.runs == [1, 4, 0, 4, 4, 4, 4, 4]
+    assert command.times == {1: times_of([5, 5, 3, (1 << 32) - 2])}
+
+
+def test_equal_times_are_those_of_a_run():
+    command = published_with("5", "5", takes_times=True)
+    assert type(command) is Enqueue
+    assert command.runs == [1, 4, 0, 4, 2, 4, 6, 4]

@@ -10,6 +10,7 @@ from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.properties import TTL_MS_MAX
 from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.queues.contract.demand import Demand
+from leveret.broker.queues.contract.publication import publication_of
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.consumers import PRIORITY_MAX
 from leveret.cluster.quorum.machine.commands import (
@@ -20,7 +21,8 @@ from leveret.cluster.quorum.machine.commands import (
     Tick,
     decode_command,
 )
-from tests.unit.broker.queues.fakes import publish
+from leveret.storage.messages.message import Message
+from tests.unit.broker.queues.fakes import ADDRESS, publish
 from tests.unit.cluster.quorum.group_of_one import ANSWER_MS, LimitedConsumer, Use, run_of
 from tests.unit.cluster.remote_queues.fakes import Publisher
 
@@ -97,6 +99,23 @@ def test_a_message_may_live_for_as_long_as_any_message_may(use, queue):
     use.settle()
     assert publisher.confirmed == [7]
     assert use.figures.ready == 2
+
+
+@pytest.mark.parametrize("takes_own_times", [True, False])
+def test_messages_that_are_published_together_have_times_of_their_own(takes_own_times):
+    use = Use()
+    use.node = use.node._replace(takes_own_times=lambda: takes_own_times)
+    queue = use.client()
+    use.group.lead()
+    messages = [Message(ADDRESS, header_with(expiration=text), b"m") for text in ("90", "9", "900")]
+    queue.publish_each(publication_of(messages))
+    use.settle()
+    ready = use.group.machine.queue.messages.ready
+    assert (ready.count, ready.expiring) == (3, 1 if takes_own_times else 3)
+    positions = range(1, 4)
+    runs = [run for run in ready.levels[0].queue.runs() for _ in range(run.count)]
+    times = [run.expiry_of(at - run.position) for at, run in zip(positions, runs, strict=True)]
+    assert [at_ms - times[1] for at_ms in times] == [81, 0, 891]
 
 
 def test_a_queue_that_is_full_refuses():

@@ -16,6 +16,7 @@ from leveret.cluster.quorum.machine.commands import (
     intervals_of,
     runs_of,
 )
+from leveret.cluster.quorum.machine.own_times import times_of
 
 NODES = ("one", "two", "three", "four")
 
@@ -135,10 +136,25 @@ class Program:
 
     def _publish(self, sender, number, seen):
         runs = self._runs()
-        if self.random.random() < 0.5:
+        draw = self.random.random()
+        if draw < 0.3:
             return commands.Enqueue(sender, number, seen, runs)
+        if draw < 0.6:
+            return self._timed(sender, number, seen, runs)
         keys = self.random.choices((b"", b"a", b"b", b"c", b"d"), k=sum(runs[::4]))
         return commands.EnqueueOnce(sender, number, seen, runs, keys)
+
+    def _timed(self, sender, number, seen, runs):
+        """A publish of messages that have times to live of their own."""
+        random = self.random
+        times = {}
+        for at in range(0, len(runs), commands.RUN_FIELDS):
+            if random.random() < 0.7:
+                choices = random.choice(((10, 20, 40, 300), (0, 1, 15), (5, 1_000_000)))
+                lives_ms = random.choices(choices, k=runs[at])
+                times[at // commands.RUN_FIELDS] = times_of(lives_ms)
+                runs[at + 2] = min(lives_ms) + 1
+        return commands.EnqueueTimed(sender, number, seen, runs, times)
 
     def _runs(self):
         random = self.random

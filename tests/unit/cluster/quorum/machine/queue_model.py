@@ -12,6 +12,7 @@ from leveret.cluster.quorum.machine.commands import (
     Options,
     enqueued_runs,
 )
+from leveret.cluster.quorum.machine.own_times import lives_of
 
 
 class Message:
@@ -106,16 +107,21 @@ class QueueModel:
     def do_enqueueonce(self, index, command):
         self.do_enqueue(index, command, command.keys)
 
-    def do_enqueue(self, index, command, keys=()):
+    def do_enqueuetimed(self, index, command):
+        self.do_enqueue(index, command, times=command.times)
+
+    def do_enqueue(self, index, command, keys=(), times=None):
         place, refused = 0, []
         keys = keys if self.options.cache_size else ()
-        for run in enqueued_runs(command):
-            expires_at_ms = 0 if keys else self.expiry(run.ttl_ms)
-            for _ in range(run.count):
+        for number, run in enumerate(enqueued_runs(command)):
+            own = (times or {}).get(number)
+            lives_ms = [run.ttl_ms] * run.count if own is None else lives_of(own)
+            if not keys:
+                self.expiry(min(lives_ms))
+            for life_ms in lives_ms:
                 key = keys[place] if keys else b""
                 is_known = self.knows(key)
-                if keys and not is_known:
-                    expires_at_ms = self.expiry(run.ttl_ms)
+                expires_at_ms = 0 if is_known else self.expiry(life_ms)
                 if is_known:
                     pass
                 elif self.options.rejects_publishes and self.is_refusing:
