@@ -28,7 +28,8 @@ const SHORT = {"x-message-ttl": "TTL", "x-expires": "Exp", "x-max-length": "Lim"
   "x-dead-letter-routing-key": "DLK", "x-max-priority": "Pri", "x-single-active-consumer": "SAC",
   "x-queue-mode": "Mode", "x-expire-on-time": "On time", "x-delivery-limit": "DlL",
   "x-delayed-retry-type": "DRT", "x-delayed-retry-min": "DRm", "x-delayed-retry-max": "DRM",
-  "x-delayed-retry-multiplier": "DRx", "x-message-deduplication": "Dedup", "alternate-exchange": "AE"};
+  "x-delayed-retry-multiplier": "DRx", "x-message-deduplication": "Dedup",
+  "alternate-exchange": "AE"};
 
 // Columns that the feature tags need.
 export const FEATURES = [...Object.keys(FLAGS), "arguments", "policy", "operator_policy"];

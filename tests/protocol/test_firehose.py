@@ -172,9 +172,11 @@ def test_an_unroutable_message_is_copied(client):
 def test_duplicates_that_a_queue_or_an_exchange_refuses(client):
     known = {"headers": {"x-deduplication-header": ("S", "a")}}
     client.declare("d", arguments={"x-message-deduplication": ("t", True)})
+    client.declare("other")
     client.call(1, commands.Exchange.Declare, commands.Exchange.DeclareOk, exchange="x",
                 exchange_type="x-message-deduplication", arguments={"x-cache-size": ("I", 9)},
                 passive=False, durable=False, auto_delete=False, internal=False)  # fmt: skip
+    client.bind("other", "x", "d")
     for exchange in ("", "", "x", "x"):
         client.publish(1, "d", exchange.encode(), exchange, **known)
     count = client.declare("copies", passive=True).message_count

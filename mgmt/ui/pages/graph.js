@@ -118,8 +118,9 @@ function draw({picture, said, warnings}, view, filter) {
   render(warnings, warned.slice(0, WARNINGS_MAX).map((one) => warningView(one, vhost)),
     warned.length > WARNINGS_MAX && h("li", {}, `and ${warned.length - WARNINGS_MAX} more`));
   const {width, height} = layout;
-  render(picture, layout.boxes.length > 0 && svg("svg", {width, height, viewBox: `0 0 ${width} ${height}`,
-    role: "group", "aria-label": "Bindings"},
+  const size = {width, height, viewBox: `0 0 ${width} ${height}`};
+  render(picture, layout.boxes.length > 0 && svg("svg", {...size, role: "group",
+    "aria-label": "Bindings"},
   layout.edges.map(edgeView), layout.boxes.map((one) => boxView(one, view))));
 }
 
@@ -127,10 +128,12 @@ function describe(vhost, shown, boxes, loose) {
   const isBound = (one) => ["binding", "shard", "partition"].includes(one.kind);
   const bindings = shown.filter(isBound).length;
   const others = shown.length - bindings;
-  const parts = [shown.length ? `${plural(bindings, "binding")} between ${boxes} exchanges and queues`
-    : "no bindings",
-  others && `${plural(others, "line")} of dead letters, alternate exchanges, shovels and federation`,
-  loose && `${plural(loose, "queue")} without a binding`].filter(Boolean);
+  const parts = [
+    shown.length ? `${plural(bindings, "binding")} between ${boxes} exchanges and queues`
+      : "no bindings",
+    others && `${plural(others, "line")} of dead letters, alternate exchanges, shovels and `
+      + "federation",
+    loose && `${plural(loose, "queue")} without a binding`].filter(Boolean);
   const list = [parts.slice(0, -1).join(", "), parts.at(-1)].filter(Boolean).join(", and ");
   return `Virtual host ${vhost}: ${list}. The default exchange, which routes to every queue by its `
     + "name, is not shown.";
@@ -167,7 +170,8 @@ function inTurn(edges) {
   }
   const lists = [...kinds.values()];
   const longest = lists.reduce((most, one) => Math.max(most, one.length), 0);
-  return Array.from({length: longest}, (_, place) => lists.flatMap((one) => one[place] ?? [])).flat();
+  return Array.from({length: longest}, (_, place) => lists.flatMap((one) => one[place] ?? []))
+    .flat();
 }
 
 function edgeView({parts, from, into, kind, source, destination, keys, ...flow}) {

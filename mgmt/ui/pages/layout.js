@@ -150,7 +150,8 @@ function attach(box) {
     parts.sort((one, two) => other(one) - other(two));
     parts.forEach((part, number) => {
       const y = box.y + box.height / parts.length * (number + 0.5);
-      if (part.start === box && !(part.end === box && "x1" in part)) Object.assign(part, {x1: x, y1: y});
+      const begins = part.start === box && !(part.end === box && "x1" in part);
+      if (begins) Object.assign(part, {x1: x, y1: y});
       else Object.assign(part, {x2: x, y2: y});
     });
   };

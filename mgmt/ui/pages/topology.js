@@ -23,11 +23,11 @@ const ELSEWHERE = "elsewhere";
 const rateOf = (row, name) => row?.message_stats?.[`${name}_details`]?.rate;
 const at = (rows) => new Map(rows.map((row) => [row.name, row]));
 
-// found: {bindings, exchanges, queues, policies, shovels, links, unroutable} of one virtual host, as
-// in the API; unroutable: the counts of messages that reached no queue. moved: the rates of shovels
-// by name. Returns {edges, loose, warnings}, where an edge has {from, into, kind, source,
-// destination, routing_key, rate, isBound}, loose are names of queues without an edge, and a warning
-// has {text} with exchange, queue or isUnroutable.
+// found: {bindings, exchanges, queues, policies, shovels, links, unroutable} of one virtual host,
+// as in the API; unroutable: the counts of messages that reached no queue. moved: the rates of
+// shovels by name. Returns {edges, loose, warnings}, where an edge has {from, into, kind, source,
+// destination, routing_key, rate, isBound}, loose are names of queues without an edge, and a
+// warning has {text} with exchange, queue or isUnroutable.
 export function topology(found, moved) {
   const policies = at(found.policies);
   const rows = found.exchanges.map((one) => ({...one, alternate: alternateOf(one, policies)}));
@@ -166,8 +166,8 @@ function lost(counts) {
     .filter((one) => one.messages > 0)
     .map(({exchange, prefix, messages, last_ms: last}) => ({isUnroutable: true,
       text: `${plural(messages, "message")} to exchange ${exchange || "(default)"} with `
-        + `${prefix ? `a key that begins with ${prefix}` : "no key"} reached no queue, the last one `
-        + `at ${time(last)}.`}));
+        + `${prefix ? `a key that begins with ${prefix}` : "no key"} reached no queue, the last `
+        + `one at ${time(last)}.`}));
 }
 
 // Exchanges that every virtual host has are only of interest if messages come to them.
