@@ -148,7 +148,7 @@ async def list_delayed(call: Call) -> Any:
         raise bad_request(f"truncate must not be negative, and is {truncate}")
     chosen = Chosen(call.request.query.getall("message_id", []), call)
     answer = await _of_this_node(call, inspection, chosen, count, truncate)
-    for content in (await ask_others(call)).values():
+    for content in (await ask_others(call, takes_long=not chosen.are_all)).values():
         other = msgspec.json.decode(content)
         for name in ("messages", "matching"):
             answer[name] += other[name]
@@ -282,7 +282,7 @@ async def _with_others(call: Call, name: str, done: int) -> View:
     """The sum over all nodes. Raises 503 if one did not answer, with the sum of the others."""
     names = other_nodes(call)
     answers = await asyncio.gather(
-        *(ask(call, node, is_act=True) for node in names), return_exceptions=True
+        *(ask(call, node, takes_long=True) for node in names), return_exceptions=True
     )
     missing = []
     for node, answer in zip(names, answers, strict=True):

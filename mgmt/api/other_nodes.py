@@ -49,16 +49,22 @@ def other_nodes(call: Call) -> tuple[str, ...]:
 
 
 async def ask_others(
-    call: Call, part: Part | None = None, columns: str | None = None
+    call: Call,
+    part: Part | None = None,
+    columns: str | None = None,
+    *,
+    takes_long: bool = False,
 ) -> dict[str, bytes]:
     """The answers of all other nodes, by name, without nodes that do not answer or have an error.
 
-    part, columns: see `ask`.
+    part, columns, takes_long: see `ask`.
     """
     names = other_nodes(call)
     if not names:
         return {}
-    answers = await asyncio.gather(*(ask_for_part(call, name, part, columns) for name in names))
+    answers = await asyncio.gather(
+        *(ask_for_part(call, name, part, columns, takes_long=takes_long) for name in names)
+    )
     return {name: answer for name, answer in zip(names, answers, strict=True) if answer is not None}
 
 
@@ -68,10 +74,12 @@ async def ask_for_part(
     part: Part | None = None,
     columns: str | None = None,
     body: bytes | None = None,
+    *,
+    takes_long: bool = False,
 ) -> bytes | None:
     """A node's answer for its own objects; None without an answer, or for an error."""
     try:
-        answer = await ask(call, node, part=part, columns=columns, body=body)
+        answer = await ask(call, node, part=part, columns=columns, body=body, takes_long=takes_long)
     except NotAnswered:
         call.left_out.add(node)
         return None
@@ -88,13 +96,13 @@ async def ask(
     columns: str | None = None,
     body: bytes | None = None,
     only_own: bool = True,
-    is_act: bool = False,
+    takes_long: bool = False,
 ) -> PassedAnswer:
     """Have a node carry out the request. Raises NotAnswered.
 
     columns: replaces the columns that the client requested; empty: all. body: replaces the
-    client's. only_own: only the node's own objects are requested. is_act: it changes something, and
-    may take long.
+    client's. only_own: only the node's own objects are requested. takes_long: it reads or changes
+    very many of them.
     """
     cluster = call.node.cluster
     if cluster is None:
@@ -104,7 +112,7 @@ async def ask(
         body = b"" if is_get else await call.raw_body()
     limits = (
         (ACTING_SECONDS_MAX, ACTING_SILENCE_SECONDS_MAX)
-        if is_act
+        if takes_long
         else (ANSWER_SECONDS_MAX, SILENCE_SECONDS_MAX)
     )
     with numbered(call.node, call.identity) as number:
@@ -167,7 +175,7 @@ async def pass_on(call: Call, node: str) -> Any:
     """Have another node answer the whole request. Raises ApiError."""
     is_act = call.request.method not in ("GET", "HEAD")
     try:
-        answer = await ask(call, node, only_own=False, is_act=is_act)
+        answer = await ask(call, node, only_own=False, takes_long=is_act)
     except NotAnswered as error:
         raise ApiError(503, "service_unavailable", str(error)) from None
     return result_of(answer)
