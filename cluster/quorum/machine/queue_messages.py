@@ -135,11 +135,7 @@ class QueueMessages:
             if options.rejects_publishes:
                 taken = self._take_if_room(run, effects)
                 if taken < count:
-                    if refused and refused[-1] + 1 == place + taken:
-                        refused[-1] = place + count - 1
-                    else:
-                        refused.append(place + taken)
-                        refused.append(place + count - 1)
+                    _add_refused(refused, place + taken, place + count - 1)
             else:
                 self.position += count
                 self.ready.append(run)
@@ -164,14 +160,8 @@ class QueueMessages:
                 run = Run(self.position, 1, index, place, fields[at + 1], fields[at + 3])
                 if key and identifiers.has(key, self.now_ms):
                     duplicates.append(run)
-                else:
-                    run.expires_at_ms = self._expiry_ms(fields[at + 2] - 1)
-                    if self._take_one(run, key, identifiers, effects):
-                        pass
-                    elif refused and refused[-1] + 1 == place:
-                        refused[-1] = place
-                    else:
-                        refused += (place, place)
+                elif not self._take_one(run, fields[at + 2] - 1, key, identifiers, effects):
+                    _add_refused(refused, place, place)
                 place += 1
         self.taken += self.position - first
         if duplicates:
@@ -181,9 +171,15 @@ class QueueMessages:
         return refused
 
     def _take_one(
-        self, run: Run, key: bytes, identifiers: KnownIdentifiers, effects: Effects | None
+        self,
+        run: Run,
+        ttl_ms: int,
+        key: bytes,
+        identifiers: KnownIdentifiers,
+        effects: Effects | None,
     ) -> bool:
-        """Take a message, unless the queue is full and refuses it."""
+        """Take a message, unless the queue is full and refuses it. ttl_ms: see `_expiry_ms`."""
+        run.expires_at_ms = self._expiry_ms(ttl_ms)
         if self.options.rejects_publishes and self._room(run.size) == 0:
             return False
         if key:
@@ -594,6 +590,15 @@ def known_with(options: Options, present: KnownIdentifiers | None) -> KnownIdent
     known = KnownIdentifiers() if present is None else present
     known.configure(options.cache_size, options.cache_ttl_ms)
     return known
+
+
+def _add_refused(refused: list[int], first: int, last: int) -> None:
+    """Add the places of messages that were refused to the intervals of earlier ones."""
+    if refused and refused[-1] + 1 == first:
+        refused[-1] = last
+    else:
+        refused.append(first)
+        refused.append(last)
 
 
 def _has_room(limit: int, number: int) -> bool:
