@@ -146,9 +146,10 @@ class QueueDuplicates:
                     yield from read_all(self, cursor, READ_BYTES, READ_WORK)
                     break
                 except Unreadable as error:
-                    if str(error) != reported:
-                        reported = str(error)
-                        logger.error("%s: %s; reading identifiers is retried", queue.what, error)
+                    trouble = f"{queue.what}: {error}"
+                if trouble != reported:
+                    logger.error("%s; reading identifiers is retried", trouble)
+                    reported = trouble
                 again: Answer[None] = Answer()
                 self._clock.call_later_ms(READ_AGAIN_MS, partial(again.give, None))
                 yield again
