@@ -352,11 +352,16 @@ def intervals_of(positions: Sequence[int]) -> list[int]:
     """The intervals of ascending positions."""
     intervals: list[int] = []
     for position in positions:
-        if intervals and intervals[-1] + 1 == position:
-            intervals[-1] = position
-        else:
-            intervals += (position, position)
+        add_interval(intervals, position, position)
     return intervals
+
+
+def add_interval(intervals: list[int], first: int, last: int) -> None:
+    """Add an interval behind others, as a part of the last one if it follows that directly."""
+    if intervals and intervals[-1] + 1 == first:
+        intervals[-1] = last
+    else:
+        intervals += (first, last)
 
 
 def encode_command(command: Command, messages: bytes = b"") -> bytes:

@@ -28,6 +28,7 @@ from leveret.cluster.quorum.machine.commands import (
     Modify,
     Options,
     TakenPlace,
+    add_interval,
 )
 from leveret.cluster.quorum.machine.consumers import Consumers, ConsumerState
 from leveret.cluster.quorum.machine.dead_letters import RetainedLetters
@@ -135,7 +136,7 @@ class QueueMessages:
             if options.rejects_publishes:
                 taken = self._take_if_room(run, effects)
                 if taken < count:
-                    _add_refused(refused, place + taken, place + count - 1)
+                    add_interval(refused, place + taken, place + count - 1)
             else:
                 self.position += count
                 self.ready.append(run)
@@ -161,7 +162,7 @@ class QueueMessages:
                 if key and identifiers.has(key, self.now_ms):
                     duplicates.append(run)
                 elif not self._take_one(run, fields[at + 2] - 1, key, identifiers, effects):
-                    _add_refused(refused, place, place)
+                    add_interval(refused, place, place)
                 place += 1
         self.taken += self.position - first
         if duplicates:
@@ -590,15 +591,6 @@ def known_with(options: Options, present: KnownIdentifiers | None) -> KnownIdent
     known = KnownIdentifiers() if present is None else present
     known.configure(options.cache_size, options.cache_ttl_ms)
     return known
-
-
-def _add_refused(refused: list[int], first: int, last: int) -> None:
-    """Add the places of messages that were refused to the intervals of earlier ones."""
-    if refused and refused[-1] + 1 == first:
-        refused[-1] = last
-    else:
-        refused.append(first)
-        refused.append(last)
 
 
 def _has_room(limit: int, number: int) -> bool:
