@@ -56,15 +56,18 @@ def check(session: Session, node_timeout_ms: int) -> None:
         is_checked_by_queue = _is_checked_by_queue(session, oldest.record)
         if session.outlives_timeouts and not is_checked_by_queue:
             continue
-        if oldest.held_ms <= oldest.timeout_ms or is_checked_by_queue:
-            _warn(session, oldest)
+        if is_checked_by_queue and oldest.record.consumer not in session.consumers.values():
+            # The queue has taken the message back already, and ended the consumer.
             continue
-        session.services.counts.consumer_timeouts += 1
+        # A short timeout may be over at the first check that sees the delivery.
+        _warn(session, oldest)
+        if oldest.held_ms <= oldest.timeout_ms or is_checked_by_queue:
+            continue
         consumer = oldest.record.consumer
         if isinstance(consumer, SessionConsumer) and consumer.is_cancelled_by_timeout:
-            consumer.log_cancelled(oldest.timeout_ms)
-            _cancel(session, consumer)
+            _cancel(session, consumer, oldest.timeout_ms)
         else:
+            session.services.counts.consumer_timeouts += 1
             session.fail_timed_out(oldest.timeout_ms)
 
 
@@ -114,15 +117,23 @@ def _warn(session: Session, oldest: Oldest) -> None:
         )  # fmt: skip
 
 
-def _cancel(session: Session, consumer: SessionConsumer) -> None:
-    """Cancel a consumer, and give its messages back to the queue."""
-    if session.consumers.get(consumer.tag) is consumer:
+def _cancel(session: Session, consumer: SessionConsumer, timeout_ms: int) -> None:
+    """Cancel a consumer, and give its messages back to the queue.
+
+    Its client or its queue may have cancelled it before, while its messages were not settled. Some
+    client libraries fail if they are notified of a consumer that they do not have.
+    """
+    is_known = session.consumers.get(consumer.tag) is consumer
+    if is_known:
+        session.services.counts.consumer_timeouts += 1
+        consumer.log_cancelled(timeout_ms)
         del session.consumers[consumer.tag]
-    consumer.queue.cancel(consumer)
-    consumer_deleted(consumer)
+        consumer.queue.cancel(consumer)
+        consumer_deleted(consumer)
     taken = session.unacked.take_back(consumer)
     session.counts.given_back += len(taken)
     give_back = partial(session.give_back, channel_ended=False)
     steps = giving_back(iter(taken), give_back)
     LongWork(session.vhost.turns, f"giving back what {consumer!r} held", steps).start()
-    consumer.tell_cancelled()
+    if is_known:
+        consumer.tell_cancelled()

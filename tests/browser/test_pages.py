@@ -262,6 +262,38 @@ def test_all_ways_of_messages_are_drawn_and_those_that_lead_nowhere_are_named(br
     node.delete("queues/%2F/archive")
 
 
+RATES = """
+const [prefix, done] = arguments;
+const row = (type, rates) => ({type, message_stats:
+  Object.fromEntries(Object.entries(rates).map(([name, rate]) => [`${name}_details`, {rate}]))});
+const edge = (kind, from, into, routing_key = "", key) => ({kind, from, into, routing_key, key,
+  source: from.split(" ")[1], destination: into.split(" ")[1]});
+const exchanges = new Map(Object.entries({in: row("topic", {publish_in: 25, publish_out: 101}),
+  all: row("fanout", {}), dead: row("direct", {}), circle: row("fanout", {}),
+  one: row("direct", {publish_in: 5, publish_out: 4})}));
+const queues = new Map(Object.entries({copy: row("classic", {publish: 25}),
+  orders: row("classic", {publish: 13}), poison: row("classic", {publish: 3})}));
+const edges = [edge("binding", "exchange in", "exchange all", "#"),
+  edge("binding", "exchange in", "queue orders", "order"),
+  edge("binding", "exchange all", "queue copy"),
+  edge("dead", "queue orders", "exchange dead", "", "failed"),
+  edge("binding", "exchange dead", "queue poison", "failed"),
+  edge("binding", "exchange one", "queue copy", "x"),
+  edge("binding", "exchange circle", "exchange circle")];
+import(`${prefix}ui/pages/edge_rates.js`).then(({EdgeRates}) => {
+  new EdgeRates(edges, exchanges, queues, {bindings: ["binding"], others: ["dead"]}).add();
+  done(edges.map(({rate, isBound}) => [rate ?? null, Boolean(isBound)]));
+});
+"""
+
+
+def test_the_rate_of_a_line_is_exact_or_a_bound(browser):
+    """Messages are counted by exchange and queue. In a circle a rate is not known."""
+    assert browser.driver.execute_async_script(RATES, browser.url) == [
+        [25, False], [13, True], [25, False], [3, True], [3, True], [4, False], [None, False]
+    ]  # fmt: skip
+
+
 def test_an_alarm_is_a_banner_on_every_page(browser, node):
     browser.follow("Queues")
     steer(node, "PUT", "node/vm-memory-high-watermark", {"absolute": "1"})

@@ -123,6 +123,17 @@ def test_a_consumer_of_a_quorum_queue_may_have_its_own_timeout(impatient):
         assert closed.reply_text == TEXT.replace("90000", "30000")
 
 
+def have_queue_time_out(embedded):
+    """Have the queue of the only consumer tell it that it has taken its messages back."""
+    (one,) = (
+        consumer
+        for connection in embedded.broker.connections
+        for channel in connection.channels.values()
+        for consumer in channel.consumers.values()
+    )
+    one.timed_out()
+
+
 def test_a_queue_that_has_taken_messages_back_ends_the_channel(impatient, consumer):
     def time_out(embedded):
         (connection,) = embedded.broker.connections
@@ -172,6 +183,16 @@ def test_since_4_3_the_consumer_is_cancelled_and_its_late_acks_are_ignored(as_4_
             late.consume("q", consumer_tag="late")
         again = late.read_content(1, commands.Basic.Deliver)
         assert (again.body, again.method.delivery_tag) == (b"x", 2)
+
+
+def test_since_4_3_nobody_is_warned_of_what_the_queue_has_taken_back(as_4_3):
+    with opened(as_4_3) as late:
+        late.consume("q")
+        late.read_content(1, commands.Basic.Deliver)
+        as_4_3.call(have_queue_time_out)
+        late.read_method(1, commands.Basic.Cancel)
+        as_4_3.let_pass(2)
+        assert counts_of(as_4_3)[0] == 0
 
 
 def test_since_4_3_what_a_consumer_got_later_is_still_its_own(as_4_3):
@@ -256,11 +277,38 @@ def test_the_consumer_alone_is_cancelled_where_a_setting_says_so(cancelling, cap
         client.read_content(1, commands.Basic.Deliver)
         cancelling.advance(2 * CHECK_SECONDS)
         assert client.read_method(1, commands.Basic.Cancel).consumer_tag == "slow"
+        assert counts_of(cancelling) == (1, 1)
         message = client.take("q")
         assert (message.body, message.method.redelivered) == (b"x", True)
     (line,) = [line for line in caplog.messages if "is cancelled" in line]
     assert "consumer 'slow' of queue 'q' is cancelled" in line
     assert "90000 ms" in line
+
+
+def test_what_a_cancelled_consumer_holds_goes_back_and_nobody_is_notified(cancelling):
+    with opened(cancelling) as client:
+        client.declare("q")
+        client.consume("q", consumer_tag="gone")
+        client.publish(1, "q", b"x")
+        client.read_content(1, commands.Basic.Deliver)
+        client.call(1, commands.Basic.Cancel, commands.Basic.CancelOk, consumer_tag="gone")
+        cancelling.advance(2 * CHECK_SECONDS)
+        assert client.declare("q").message_count == 1
+        assert client.take("q").body == b"x"
+
+
+def test_a_consumer_that_its_queue_has_cancelled_is_not_cancelled_again(cancelling):
+    """Quorum queues check the timeouts that consumers ask for by themselves."""
+    with opened(cancelling) as client:
+        client.declare("q", durable=True, arguments={"x-queue-type": ("S", "quorum")})
+        client.consume("q", arguments={"x-consumer-timeout": ("I", 30_000)})
+        client.publish(1, "q", b"x")
+        client.read_content(1, commands.Basic.Deliver)
+        cancelling.call(have_queue_time_out)
+        client.read_method(1, commands.Basic.Cancel)
+        cancelling.advance(2 * CHECK_SECONDS)
+        client.declare("q", passive=True)
+        assert counts_of(cancelling)[1] == 1
 
 
 def test_what_others_held_before_does_not_hide_a_late_consumer():

@@ -1,12 +1,9 @@
 // The edges of the bindings diagram, and warnings where messages end up nowhere. An edge is a
 // binding, a dead-letter or alternate exchange, a shovel or a federation link. Shards and
 // partitions of super streams are queues with bindings, which are marked. No requests, no elements.
-//
-// The broker counts messages by exchange and queue, not by binding. The rate of an edge is exact if
-// all messages of its exchange take it; otherwise it is a bound, of the smaller of the rates at its
-// ends.
 
 import {plural, time} from "../format.js";
+import {EdgeRates, rateOf} from "./edge_rates.js";
 
 export const BINDING = "binding";
 const SHARD = "shard";
@@ -20,7 +17,6 @@ const FEDERATION = "federation";
 const UPSTREAM = "upstream";
 const ELSEWHERE = "elsewhere";
 
-const rateOf = (row, name) => row?.message_stats?.[`${name}_details`]?.rate;
 const at = (rows) => new Map(rows.map((row) => [row.name, row]));
 
 // found: {bindings, exchanges, queues, policies, shovels, links, unroutable} of one virtual host,
@@ -41,16 +37,14 @@ export function topology(found, moved) {
     ...found.shovels.filter((one) => one.src_uri).map((one) => shovelEdge(one, moved)),
     ...found.links.map(federationEdge),
   ];
-  const leading = new Map();
-  for (const one of edges) {
-    if (!leading.has(one.from)) leading.set(one.from, new Set());
-    leading.get(one.from).add(one.into);
-  }
-  for (const one of edges) addRate(one, leading, exchanges, queues);
-  warnings.push(...lost(found.unroutable), ...nowhere(found.exchanges, leading), ...failing(found));
+  const counted = edges.filter((one) => ![SHOVEL, FEDERATION].includes(one.kind));
+  const ways = {bindings: [BINDING, SHARD, PARTITION], others: [ALTERNATE, DEAD_LETTERS]};
+  new EdgeRates(counted, exchanges, queues, ways).add();
+  const leading = new Set(edges.map((one) => one.from));
+  const others = [...nowhere(found.exchanges, leading), ...failing(found)];
   const linked = new Set(edges.flatMap((one) => [one.from, one.into]));
   const loose = [...queues.keys()].filter((name) => !linked.has(`queue ${name}`));
-  return {edges, loose, warnings};
+  return {edges, loose, warnings: [...lost(found.unroutable), ...others, ...joined(warnings)]};
 }
 
 function edge(from, into, kind, key, rate) {
@@ -95,21 +89,20 @@ function deadLetterEdges({bindings, queues: rows}, exchanges, queues, warnings) 
     const key = of("dead-letter-routing-key");
     const waits = of("dead-letter-strategy") === "at-least-once"
       && of("overflow") === "reject-publish";
-    const warn = (text) => warnings.push({queue: one.name,
-      text: `${text}: ${waits ? "they wait in it" : "they are lost"}.`});
+    const warn = (to) => warnings.push({queue: one.name, why: `dead letters to ${to}: `
+      + `${waits ? "they wait" : "they are lost"}.`});
     if (name === "") {
       if (key !== undefined && !queues.has(key)) {
-        warn(`Queue ${one.name} sends its dead letters to queue ${key}, which does not exist`);
+        warn(`queue ${key}, which does not exist`);
       }
       return [edge(from, `queue ${key ?? one.name}`, DEAD_LETTERS, "dead letters")];
     }
-    const what = `Queue ${one.name} sends its dead letters to exchange ${name}`;
-    if (!exchanges.has(name)) warn(`${what}, which does not exist`);
+    if (!exchanges.has(name)) warn(`exchange ${name}, which does not exist`);
     else if (key !== undefined && !isLeading(name, key)) {
-      warn(`${what} with the key ${key || "''"}, with which nothing is bound there`);
+      warn(`exchange ${name} with the key ${key || "''"}, with which nothing is bound there`);
     }
-    return [edge(from, `exchange ${name}`, DEAD_LETTERS, key ? `dead letters, ${key}`
-      : "dead letters")];
+    return [{...edge(from, `exchange ${name}`, DEAD_LETTERS,
+      key ? `dead letters, ${key}` : "dead letters"), key}];
   });
 }
 
@@ -140,24 +133,17 @@ function federationEdge(one) {
     rateOf(one.local_channel, "publish"));
 }
 
-// leading: where the edges of each box lead.
-function addRate(one, leading, exchanges, queues) {
-  if (one.rate !== undefined || one.kind === SHOVEL || one.kind === FEDERATION) return;
-  const isOfExchange = one.from.startsWith("exchange ");
-  const source = isOfExchange ? exchanges.get(one.source) : undefined;
-  if (one.kind === BINDING && source?.type === "fanout") {
-    one.rate = rateOf(source, "publish_in");
-    return;
+// Queues that send their dead letters to the same place share a warning.
+function joined(warnings) {
+  const alike = new Map();
+  for (const one of warnings) {
+    const key = one.why ?? one.text;
+    if (!alike.has(key)) alike.set(key, []);
+    alike.get(key).push(one);
   }
-  if (isOfExchange && one.kind === BINDING && leading.get(one.from).size === 1) {
-    one.rate = rateOf(source, "publish_out");
-    return;
-  }
-  const into = one.into.startsWith("queue ") ? rateOf(queues.get(one.destination), "publish")
-    : rateOf(exchanges.get(one.destination), "publish_in");
-  const ends = [into, one.kind === ALTERNATE ? rateOf(source, "publish_in")
-    : rateOf(source, "publish_out")].filter((rate) => rate !== undefined);
-  if (ends.length) Object.assign(one, {rate: Math.min(...ends), isBound: true});
+  return [...alike.values()].map(([first, ...more]) => ({...first, text: first.text
+    ?? (more.length ? `Queue ${first.queue} and ${plural(more.length, "other")} send their `
+      : `Queue ${first.queue} sends its `) + first.why}));
 }
 
 // Messages that have reached no queue, and were not returned to their publishers.
