@@ -38,6 +38,11 @@ ADVICE: Final = (
     "rabbitmq_management' starts, by default on port 15672"
 )
 
+TLS_ADVICE: Final = (
+    "The URI names the authority of a certificate of one's own, '?cacertfile=/etc/ca.pem"
+    "&verify=verify_peer', and '?verify=verify_none' checks none"
+)
+
 
 class OtherBroker(MigrationBroker):
     """uri: without a password. timeout_s: of each request; None for the default, and `LIST_SECONDS`
@@ -83,7 +88,8 @@ class OtherBroker(MigrationBroker):
         except CtlError as error:
             if self._has_answered or error.code != UNAVAILABLE:
                 raise
-            raise CtlError(f"{error.text}. {ADVICE}", error.code) from None
+            advice = TLS_ADVICE if f"TLS with {self._management}" in error.text else ADVICE
+            raise CtlError(f"{error.text}. {advice}", error.code) from None
         self._has_answered = True
         return answer
 

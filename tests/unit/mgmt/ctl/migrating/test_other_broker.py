@@ -108,6 +108,11 @@ def test_long_lists_may_take_longer_unless_a_time_limit_is_given(given, of_a_lis
     assert [one.patience_s("queues"), one.patience_s("whoami")] == [of_a_list, other_s]
 
 
+def test_a_certificate_that_is_not_trusted():
+    untrusted = CtlError(f"TLS with {URL} fails: self-signed certificate", UNAVAILABLE)
+    assert "'?cacertfile=/etc/ca.pem&verify=verify_peer'" in refused(whoami=untrusted)
+
+
 def test_statistics_that_are_off():
     said = refused(overview={"disable_stats": True})
     assert "it cannot tell what is left there: remove management.disable_stats" in said
