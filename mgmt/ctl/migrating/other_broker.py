@@ -1,6 +1,6 @@
 """The broker that is not this node: its rights, its certificates, and its AMQP address.
 
-Before anything is changed, `require_access` finds what would make the migration fail later: a wrong
+Before anything is changed, its methods find what would make the migration fail later: a wrong
 address or password, statistics that are off, a user without rights, an AMQP address that belongs to
 another broker than the management does.
 """
@@ -129,7 +129,7 @@ class OtherBroker(MigrationBroker):
             )
 
     def require_access(self, vhosts: Iterable[str]) -> None:
-        """Raise CtlError if links could not connect, or may not read and write in vhosts.
+        """Raise CtlError if links may not read and write in vhosts.
 
         Queues of a vhost to which it has no access are not listed for an administrator either.
         """
@@ -145,7 +145,6 @@ class OtherBroker(MigrationBroker):
                 f"user '{self.user}' of {self.place} may not read and write in {len(missing)} "
                 f"virtual hosts. Give it permissions:\n{commands}", NO_USER,
             )  # fmt: skip
-        self.require_connections()
 
     def _allowed(self) -> list[str]:
         """The vhosts in which the user may read and write."""

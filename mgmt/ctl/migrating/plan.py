@@ -53,15 +53,17 @@ class Plan(NamedTuple):
 def make_plan(source: MigrationBroker, target: MigrationBroker, other: OtherBroker) -> Plan:
     """Make the plan. other: that of the two which is not this node. Raises CtlError."""
     other.require_rights()
+    other.require_connections()
+    if source is other:
+        _require_no_other_links(other)
+    # A list that may be long comes after what is found at once.
     chosen = select(source.get("definitions"))
     left_out = [*chosen.left_out, *_missing_plugins(source, target, other)]
     changed: list[str] = []
     if target is other:
-        other.require_connections()
         definitions = chosen.definitions
     else:
         other.require_access(one["vhost"] for one in chosen.definitions["queues"])
-        _require_no_other_links(other)
         definitions, refused, changed = _accepted(target, chosen.definitions)
         left_out += refused
     queues = source.queues()
