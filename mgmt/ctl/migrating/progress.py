@@ -65,8 +65,11 @@ def looks(migration: Migration, say: Callable[[str], object]) -> Iterator[Look]:
 
 
 def pause(migration: Migration, look: Look, seconds: float, show: Show) -> None:
-    """Wait before the next look, while idle links make room for those of other queues."""
-    end_s = time.monotonic() + seconds
+    """Wait before the next look, while idle links make room for those of other queues, and no
+    longer than until everything seems to have moved.
+    """
+    end_s, is_returning = time.monotonic() + seconds, migration.is_returning
+    is_moving = look.left(is_returning=is_returning) != 0
     while (left_s := end_s - time.monotonic()) > 0:
         time.sleep(min(PAUSE_SECONDS, left_s))
         if len(look.links.directions) < len(look.queues):
@@ -77,7 +80,9 @@ def pause(migration: Migration, look: Look, seconds: float, show: Show) -> None:
                     # The next look waits for the node.
                     return
                 raise
-            show(look, migration.is_returning)
+            show(look, is_returning)
+            if is_moving and look.left(is_returning=is_returning) == 0:
+                return
 
 
 def _may_pass(error: CtlError) -> bool:

@@ -98,7 +98,7 @@ class Linking:
         if self._error:
             raise self._error
         self.looks.append(found)
-        return look(*(one.source.messages - 1 for one in found.queues))
+        return look(*(max(0, one.source.messages - 1) for one in found.queues))
 
 
 def test_idle_links_make_room_between_two_looks(clock):
@@ -107,6 +107,13 @@ def test_idle_links_make_room_between_two_looks(clock):
     assert clock.seconds == 7
     assert [one.queues[0].source.messages for one in migration.looks] == [5, 4, 3, 2]
     assert [one.queues[0].source.messages for one in shown_looks] == [4, 3, 2, 1]
+
+
+def test_the_next_look_comes_when_everything_seems_to_have_moved(clock):
+    pause(Linking(), look(3, 2), 100, lambda *_: None)
+    assert clock.seconds == 6
+    pause(Linking(), look(0, 0), 100, lambda *_: None)
+    assert clock.seconds == 106
 
 
 def test_nothing_makes_room_where_each_queue_has_a_link(clock):
