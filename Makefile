@@ -162,11 +162,19 @@ jepsen: $(BIN)/.test-ready compile
 	$(BIN)/python -m tests.jepsen.run --minutes $(MINUTES) --seed $(SEED) --mode $(MODE) --nodes $(NODES) \
 	    --queues $(QUEUES)
 
-# Built in containers with an old glibc, from the commit or the files of the checkout.
+# Built in containers with an old glibc, from a source distribution: neither modules that were compiled
+# here nor this environment get there. CIBW_CONTAINER_ENGINE names another program than Docker.
+CIBW_CONTAINER_ENGINE ?= $(if $(shell command -v docker),docker,podman)
+export CIBW_CONTAINER_ENGINE
+
 wheels:
+	@$(firstword $(subst ;, ,$(CIBW_CONTAINER_ENGINE))) info > /dev/null || { echo "make wheels builds in containers:" \
+	    "start Docker or Podman, or name it in CIBW_CONTAINER_ENGINE" >&2; exit 1; }
 	@$(PYTHON) -m venv build/wheels
-	@build/wheels/bin/pip install -qq 'cibuildwheel>=3.3,<4'
-	build/wheels/bin/cibuildwheel --platform linux --output-dir dist
+	@build/wheels/bin/pip install -qq 'cibuildwheel>=3.3,<4' build
+	@rm -rf build/sdist
+	build/wheels/bin/python -m build --sdist --outdir build/sdist
+	build/wheels/bin/cibuildwheel --platform linux --output-dir dist build/sdist/*.tar.gz
 
 deb: $(BIN)/.installed
 	sh debian/build $(BIN)/python

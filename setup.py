@@ -10,6 +10,7 @@ import io
 import os
 import re
 import shutil
+import subprocess
 import sys
 import sysconfig
 import tomllib
@@ -42,12 +43,23 @@ JOINED_BYTES = 1_000_000
 """About the size of the files that are compiled if they are not optimised."""
 
 
-def has_compiler() -> bool:
-    """Whether this machine can compile extensions of Python."""
+def why_not_compiled() -> str:
+    """What this machine lacks to compile extensions of Python; empty if it can."""
+    if sys.implementation.name != "cpython":
+        return f"{sys.implementation.name} has no extensions of CPython"
     compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
-    headers = Path(sysconfig.get_path("include"), "Python.h")
-    is_cpython = sys.implementation.name == "cpython"
-    return is_cpython and shutil.which(compiler) is not None and headers.is_file()
+    if shutil.which(compiler) is None:
+        return f"there is no C compiler ({compiler})"
+    headers = sysconfig.get_path("include")
+    if not Path(headers, "Python.h").is_file():
+        return f"{headers} has no Python.h: install the headers of Python (in Debian python3-dev)"
+    # A compiler may be there without the headers of the C library.
+    done = subprocess.run(
+        [compiler, "-fsyntax-only", "-I", headers, "-x", "c", "-"],
+        input="#include <Python.h>\n", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    reason = next(iter(done.stderr.strip().splitlines()), "")
+    return f"{compiler} cannot use Python.h: {reason}" if done.returncode else ""
 
 
 def extensions() -> list[Extension]:
@@ -59,10 +71,11 @@ def extensions() -> list[Extension]:
         sys.exit(f"{BUILD_VARIABLE}={wanted}: expected 'compiled' or 'pure'")
     if wanted == "pure":
         return []
-    if not has_compiler():
+    reason = why_not_compiled()
+    if reason:
         if wanted == "compiled":
-            sys.exit(f"{BUILD_VARIABLE}=compiled: there is no C compiler, or Python.h is missing")
-        print("no C compiler or no Python.h: the modules are not compiled", file=sys.stderr)
+            sys.exit(f"{BUILD_VARIABLE}=compiled: {reason}")
+        print(f"The message path is not compiled, and runs in Python: {reason}", file=sys.stderr)
         return []
     with Path("pyproject.toml").open("rb") as file:
         modules = tomllib.load(file)["tool"]["leveret"]["compiled"]

@@ -1,6 +1,7 @@
 """The sources of an earlier version of Leveret, from which a test upgrades.
 
-They are those of the last tag before HEAD, or, as long as there is no tag, those of a commit. Git
+They are those of the last tag of a release (`v0.1.0`) before HEAD, or, as long as there is none,
+those of a commit. Git
 has them, so nothing is installed: an earlier version runs with the packages of this one, in pure
 Python (`start_program` with `sources`).
 
@@ -19,7 +20,7 @@ PACKAGES = ("leveret", "broker", "cluster", "mgmt", "storage", "analytics")
 
 def earlier_version() -> str:
     """The tag or commit."""
-    tag = _git("describe", "--tags", "--abbrev=0", "HEAD^")
+    tag = _git("describe", "--tags", "--match=v[0-9]*", "--abbrev=0", "HEAD^")
     return tag.stdout.decode().strip() if tag.returncode == 0 else WITHOUT_TAGS
 
 

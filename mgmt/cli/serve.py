@@ -29,6 +29,7 @@ from leveret.cluster.node.cluster_node import ClusterNode
 from leveret.cluster.node.lone_node import LoneNode
 from leveret.compiled import build
 from leveret.mgmt.cli.freed_memory import Allocator, FreedMemory
+from leveret.mgmt.cli.systemd import READY, STOPPING, tell_systemd
 from leveret.mgmt.events.event_exchange import publish_events
 from leveret.mgmt.log.outputs import LogOutputs
 from leveret.mgmt.management import Management
@@ -127,17 +128,11 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
         return
     await management.start()
     start_collections(None if broker is None else broker.services.turns.watch)
-    for protocol, listener in node.listeners:
-        logger.info("listening for %s", described(protocol, listener, config))
-    if broker is None:
-        logger.warning("the broker is stopped: 'leveretctl start_app' starts it")
-    else:
-        if not node.listeners:
-            logger.warning("no port is configured: the node serves only the control socket")
-        logger.info("ready in %.0f ms", (perf_counter() - started_at) * 1000)
+    _announce(node, started_at)
     upkeep = asyncio.gather(_checkpoint_now_and_then(node), _give_back_memory_now_and_then(node))
     await node.stop_requested.wait()
     logger.info("stopping")
+    tell_systemd(STOPPING)
     # Ending management waits for requests, one of which may have caused this start.
     node.end_start()
     upkeep.cancel()
@@ -152,6 +147,19 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
     if failure is not None and failure.done():
         raise StoreError(f"the node stopped because its store failed: {failure.result()}")
     logger.info("stopped")
+
+
+def _announce(node: RunningNode, started_at: float) -> None:
+    """Tell the log and systemd that the node has started, with or without its broker."""
+    for protocol, listener in node.listeners:
+        logger.info("listening for %s", described(protocol, listener, node.config))
+    if node.broker is None:
+        logger.warning("the broker is stopped: 'leveretctl start_app' starts it")
+    else:
+        if not node.listeners:
+            logger.warning("no port is configured: the node serves only the control socket")
+        logger.info("ready in %.0f ms", (perf_counter() - started_at) * 1000)
+    tell_systemd(READY)
 
 
 def _cluster_node(config: Config, data_dir: Path, node: RunningNode) -> ClusterNode:

@@ -3,140 +3,29 @@
 The nodes run an earlier version (tests/earlier_version.py) until they are upgraded.
 """
 
-import asyncio
-import contextlib
-import threading
-
-import aio_pika
 import pika
 import pytest
 from pika import exceptions
 
-from tests.cluster.clients import PERSISTENT, bodies, take
+from tests.cluster.clients import take
 from tests.cluster.clustered_nodes import ClusteredNode, declare, form, queues
 from tests.cluster.mirrored import HA_ALL
+from tests.cluster.surviving_programs import (
+    QUEUES,
+    ROBUST,
+    STREAM,
+    MqttProgram,
+    PikaProgram,
+    RobustProgram,
+    StreamProgram,
+)
 from tests.earlier_version import earlier_sources, earlier_version
 from tests.forked_programs import ROOT, start_program
-from tests.patience import PATIENCE_SECONDS
+from tests.ports import free_ports
 
-QUEUES = ("on-a", "on-b", "on-c")
-LOST = (aio_pika.exceptions.AMQPError, RuntimeError, OSError, asyncio.CancelledError)
-"""What aio-pika raises when a connection is lost: it also cancels what waits for an answer."""
-ROBUST = {
-    "robust-on-a": {},
-    "mirrored": {},
-    "quorum": {"x-queue-type": "quorum"},
-    "stream": {"x-queue-type": "stream"},
-}
-"""The queues of the robust program, and their arguments."""
+STOPPED = "broker forced connection closure with reason 'shutdown'"
 HOUR_MS = 3_600_000
-ALL_QUEUES = {*QUEUES, *ROBUST}
-
-
-class Publisher:
-    """Publishes to all queues in turn and notes what was confirmed, on whichever node runs."""
-
-    def __init__(self, nodes):
-        self._nodes = nodes
-        self._is_done = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.confirmed = {queue: set() for queue in QUEUES}
-
-    def start(self):
-        self._thread.start()
-
-    def stop(self):
-        self._is_done.set()
-        self._thread.join()
-
-    def _run(self):
-        number = 0
-        while not self._is_done.is_set():
-            node = self._nodes[number % len(self._nodes)]
-            number += 1
-            # The node is down, or goes down: the next one is tried.
-            with contextlib.suppress(exceptions.AMQPError), node.connect() as connection:
-                channel = connection.channel()
-                channel.confirm_delivery()
-                while not self._is_done.is_set():
-                    number += 1
-                    self._publish(channel, QUEUES[number % len(QUEUES)], number)
-
-    def _publish(self, channel, queue, number):
-        """Publish a message, which is returned or refused while the node of its queue is down."""
-        with contextlib.suppress(exceptions.UnroutableError, exceptions.NackError):
-            body = b"%d" % number
-            channel.basic_publish("", queue, body, PERSISTENT, mandatory=True)
-            self.confirmed[queue].add(body)
-
-
-class RobustProgram:
-    """An aio-pika program with a robust connection to each node, which come back by themselves.
-
-    It consumes a queue of each kind, each over one of the connections, and publishes to all of them
-    over each connection. confirmed, taken: bodies.
-    """
-
-    def __init__(self, nodes):
-        self._urls = [f"amqp://guest:guest@127.0.0.1:{node.port}/" for node in nodes]
-        self._is_done = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
-        self._is_connected = threading.Event()
-        self.confirmed, self.taken = set(), set()
-
-    def start(self):
-        """Start the program, and wait until it has connected to all nodes."""
-        self._thread.start()
-        assert self._is_connected.wait(PATIENCE_SECONDS)
-
-    def stop(self):
-        """Publish no more, and wait until everything that was confirmed is taken."""
-        self._is_done.set()
-        self._thread.join()
-
-    async def _run(self):
-        connections = [
-            await aio_pika.connect_robust(url, reconnect_interval=0.1) for url in self._urls
-        ]
-        for place, (queue, arguments) in enumerate(ROBUST.items()):
-            channel = await connections[place % len(connections)].channel()
-            await channel.set_qos(prefetch_count=100)
-            declared = await channel.declare_queue(queue, durable=True, arguments=arguments)
-            start = {"x-stream-offset": "first"} if queue == "stream" else None
-            await declared.consume(self._take, arguments=start)
-        channels = [await one.channel(on_return_raises=True) for one in connections]
-        self._is_connected.set()
-        await asyncio.gather(*map(self._publish, range(len(channels)), channels))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                while not self.confirmed <= self.taken:
-                    await asyncio.sleep(0.02)
-        for connection in connections:
-            await connection.close()
-
-    async def _take(self, message):
-        is_first = message.body not in self.taken
-        self.taken.add(message.body)
-        # If its node goes down first, it is delivered again.
-        with contextlib.suppress(*LOST):
-            if is_first and message.routing_key == "quorum":
-                await message.nack(requeue=True)
-            else:
-                await message.ack()
-
-    async def _publish(self, place, channel):
-        queues, number = tuple(ROBUST), 0
-        while not self._is_done.is_set():
-            number += 1
-            body = b"%d of %d" % (number, place)
-            message = aio_pika.Message(body, delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
-            try:
-                async with asyncio.timeout(PATIENCE_SECONDS):
-                    await channel.default_exchange.publish(message, queues[number % len(queues)])
-                self.confirmed.add(body)
-            except (*LOST, TimeoutError):
-                # Returned, refused, or the connection is lost and will come back.
-                await asyncio.sleep(0.02)
+ALL_QUEUES = {*QUEUES, *ROBUST, STREAM}
 
 
 class UpgradedNode(ClusteredNode):
@@ -144,6 +33,15 @@ class UpgradedNode(ClusteredNode):
 
     sources = ROOT
     is_upgraded = False
+
+    def __init__(self, directory, name):
+        self.mqtt_port, self.stream_port = free_ports(2)
+        environment = {
+            "LEVERET_MQTT_LISTENERS_TCP": f"127.0.0.1:{self.mqtt_port}",
+            "LEVERET_MQTT_DURABLE_QUEUE_TYPE": "quorum",
+            "LEVERET_STREAM_LISTENERS_TCP": f"127.0.0.1:{self.stream_port}",
+        }
+        super().__init__(directory, name, environment=environment)
 
     def upgrade(self):
         """Stop it, and start this version with its data."""
@@ -157,7 +55,7 @@ class UpgradedNode(ClusteredNode):
         the declaration that is refused until all are upgraded.
         """
         errors = [line for line in self.log.splitlines() if "[error]" in line]
-        expected = ("CONNECTION_FORCED", "quorum_delayed_messages")
+        expected = (STOPPED, "quorum_delayed_messages")
         assert [line for line in errors if not any(one in line for one in expected)] == []
 
     def _start_program(self, *arguments):
@@ -182,6 +80,35 @@ def nodes(tmp_path, earlier):
     yield nodes
     for node in nodes:
         node.stop()
+
+
+def declare_replicated(node):
+    """Declare the queues that programs share."""
+    for queue, arguments in {**ROBUST, STREAM: ROBUST["stream"]}.items():
+        node.wait_until(
+            lambda queue=queue, arguments=arguments: is_declared(node, queue, arguments),
+            f"{queue} is declared",
+        )
+
+
+def is_declared(node, queue, arguments):
+    """Declare a queue. The earlier version refuses it if a group is not formed within seconds."""
+    with node.connect() as connection:
+        try:
+            connection.channel().queue_declare(queue, durable=True, arguments=arguments)
+        except exceptions.ConnectionClosedByBroker:
+            return False
+        return True
+
+
+def wait_until_more_is_confirmed(node, programs):
+    """Wait until each program has had messages confirmed since now."""
+    seen = {program: program.confirmed_count for program in programs}
+    for program in programs:
+        node.wait_until(
+            lambda program=program: program.confirmed_count > seen[program],
+            f"more is confirmed to the {type(program).__name__}",
+        )
 
 
 def delay_messages(nodes):
@@ -230,34 +157,26 @@ def test_no_confirmed_message_is_lost_in_a_rolling_upgrade(nodes, earlier):
     nodes[0].ctl(*HA_ALL)
     for node, queue in zip(nodes, QUEUES, strict=True):
         declare(node, queue)
+    declare_replicated(nodes[0])
     delay_messages(nodes)
-    publisher, robust = Publisher(nodes), RobustProgram(nodes)
-    publisher.start()
-    robust.start()
+    kinds = (PikaProgram, RobustProgram, MqttProgram, StreamProgram)
+    programs = [kind(nodes) for kind in kinds]
+    for program in programs:
+        program.start()
     try:
         for node in nodes:
-            count = sum(map(len, publisher.confirmed.values()))
-            robust_count = len(robust.confirmed)
             node.upgrade()
-            node.wait_until(
-                lambda seen=count: sum(map(len, publisher.confirmed.values())) > seen,
-                "more is confirmed",
-            )
-            node.wait_until(
-                lambda seen=robust_count: len(robust.confirmed) > seen, "more is confirmed"
-            )
+            wait_until_more_is_confirmed(node, programs)
             assert all(queues(one) >= ALL_QUEUES for one in nodes)
             assert_replicated_exchange(node, is_refused=earlier and node is not nodes[-1])
     finally:
-        publisher.stop()
-        robust.stop()
+        for program in programs:
+            program.stop()
     assert_delayed_messages_come(nodes)
     for node in nodes:
         node.assert_nothing_failed()
-    assert robust.confirmed <= robust.taken
-    for queue in QUEUES:
-        assert publisher.confirmed[queue]
-        assert publisher.confirmed[queue] <= set(bodies(nodes[0], queue))
+    for program in programs:
+        program.account()
     if earlier is None:
         pytest.skip(
             f"Git has no {earlier_version()}, as in a shallow clone: nodes of this version were "

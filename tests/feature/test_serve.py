@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from tests.ports import free_port
 class Server:
     """A node and its address."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, environment=None):
         self.port = free_port()
         self.folder = folder
         self._log = folder.with_name(f"{folder.name} {self.port}.log")
@@ -27,7 +28,7 @@ class Server:
             self.process = start_program(
                 "leveret", "serve", "--bind", "127.0.0.1", "--port", self.port,
                 "--management-port", 0, "--prometheus-port", 0, "--data-dir", folder, *options,
-                output=output,
+                output=output, environment={**os.environ, **(environment or {})},
             )  # fmt: skip
 
     def wait_until_ready(self):
@@ -123,6 +124,17 @@ def test_the_log_of_an_orderly_stop_has_no_errors(server):
     output = server.stop()
     assert output.splitlines()[-1].endswith("stopped")
     assert not [word for word in ("[error]", "Traceback", "never retrieved") if word in output]
+
+
+def test_systemd_is_told_when_it_is_ready_and_when_it_stops(tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(PATIENCE_SECONDS)
+        server = Server(tmp_path / "data", environment={"NOTIFY_SOCKET": systemd.getsockname()})
+        assert systemd.recv(100) == b"READY=1"
+        server.connect().close()
+        server.stop()
+        assert systemd.recv(100) == b"STOPPING=1"
 
 
 def test_a_second_server_on_the_same_data_is_refused(server):

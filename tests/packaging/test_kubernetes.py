@@ -14,7 +14,7 @@ from leveret.mgmt.ctl.index import MODULES
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = list(yaml.safe_load_all((ROOT / "docker" / "kubernetes" / "leveret.yaml").read_text()))
-VERSION = "1.31"
+VERSIONS = ("1.31", kubernetes_validate.latest_version())
 LABELS = {"app": "leveret"}
 
 
@@ -37,15 +37,16 @@ def config_of(tmp_path):
     return load_config(path, {name: values[name] for name in values if name != "POD_NAME"}, {})
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda manifest: manifest["kind"])
-def test_every_field_is_one_of_the_api(manifest):
-    kubernetes_validate.validate(manifest, VERSION, strict=True)
+def test_every_field_is_one_of_the_api(manifest, version):
+    kubernetes_validate.validate(manifest, version, strict=True)
 
 
 def test_a_field_that_the_api_does_not_have_is_found():
     wrong = {**SET, "spec": {**SET["spec"], "replica": 3}}
     with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(wrong, VERSION, strict=True)
+        kubernetes_validate.validate(wrong, VERSIONS[0], strict=True)
 
 
 def test_services_budget_and_set_have_the_same_pods():
@@ -88,8 +89,38 @@ def test_the_user_of_the_pod_and_its_directories_are_those_of_the_image():
     text = "".join((ROOT / "docker" / name).read_text() for name in ("Dockerfile", "collect"))
     assert f"--uid {POD['securityContext']['runAsUser']} " in text
     mounts = {mount["mountPath"] for mount in CONTAINER["volumeMounts"]}
-    assert mounts == {"/var/lib/leveret", "/etc/leveret"}
+    assert mounts == {"/var/lib/leveret", "/etc/leveret", "/tmp"}
     assert all(path in text for path in mounts)
+
+
+def test_the_pod_is_allowed_where_pods_are_restricted():
+    """The standard "restricted" of Kubernetes for pods; the root file system is read-only, too."""
+    assert POD["securityContext"]["runAsNonRoot"]
+    assert POD["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert CONTAINER["securityContext"] == {
+        "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }  # fmt: skip
+
+
+def test_a_majority_of_the_nodes_is_left_when_pods_are_evicted():
+    (budget,) = of_kind("PodDisruptionBudget")
+    replicas = SET["spec"]["replicas"]
+    assert replicas - budget["spec"]["maxUnavailable"] > replicas / 2
+
+
+def test_volumes_that_are_mounted_exist():
+    claims = {one["metadata"]["name"] for one in SET["spec"]["volumeClaimTemplates"]}
+    volumes = {one["name"] for one in POD["volumes"]}
+    assert {mount["name"] for mount in CONTAINER["volumeMounts"]} == claims | volumes
+
+
+def test_a_node_is_ready_when_its_port_for_clients_is_open():
+    for probe in ("startupProbe", "readinessProbe"):
+        assert CONTAINER[probe]["tcpSocket"] == {"port": "amqp"}
+    # As long as a node waits for others (mnesia_table_loading_retry_limit and _timeout).
+    startup = CONTAINER["startupProbe"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= 10 * 30
 
 
 def test_commands_are_commands_of_leveret():

@@ -35,7 +35,7 @@ def test_wheels_are_built_on_both_architectures_with_the_target_of_make():
 
 
 def test_scripts_of_the_package_are_valid_and_executable():
-    for name in ("build", "postinst", "prerm", "postrm"):
+    for name in ("build", "command", "postinst", "prerm", "postrm"):
         assert (DEBIAN / name).stat().st_mode & 0o111, name
         subprocess.run(["sh", "-n", DEBIAN / name], check=True)
 
@@ -49,5 +49,23 @@ def test_each_configuration_file_is_installed_and_used_by_the_unit():
 
 
 def test_each_program_is_in_the_path():
-    linked = re.search(r"for program in (.*); do", (DEBIAN / "build").read_text())
-    assert set(linked[1].split()) == set(PROJECT["project"]["scripts"])
+    """A node that is started by hand gets no settings; commands find the node of the service."""
+    text = (DEBIAN / "build").read_text()
+    installed = re.search(r"for program in (.*); do", text)
+    assert {"leveret", *installed[1].split()} == set(PROJECT["project"]["scripts"])
+    assert 'ln -s "$prefix/bin/leveret" "$root/usr/bin/leveret"' in text
+
+
+def test_commands_find_the_data_and_the_settings_of_the_unit():
+    unit = (ROOT / "docs" / "operate" / "leveret.service").read_text()
+    command = (DEBIAN / "command").read_text()
+    assert "Environment=LEVERET_DATA_DIR=/var/lib/leveret\n" in unit
+    assert 'LEVERET_DATA_DIR="${LEVERET_DATA_DIR-/var/lib/leveret}"' in command
+    assert 'LEVERET_CONFIG="${LEVERET_CONFIG-/etc/leveret/rabbitmq.conf}"' in command
+
+
+def test_wheels_are_built_from_a_source_distribution():
+    """Whatever else is in a checkout, such as modules compiled here, gets into no wheel."""
+    text = (ROOT / "Makefile").read_text()
+    assert "-m build --sdist --outdir build/sdist" in text
+    assert "cibuildwheel --platform linux --output-dir dist build/sdist/*.tar.gz" in text

@@ -246,18 +246,36 @@ def test_the_wheel_has_the_rabbitmqadmin_that_a_node_serves(installed, tmp_path)
     assert "list queues" in shown
 
 
+NO_COMPILER = "/nonexistent/cc"
+
+
 @pytest.mark.parametrize(
-    ("chosen", "text"),
-    [("compiled", "there is no C compiler"), ("fast", "expected 'compiled' or 'pure'")],
+    ("chosen", "compiler", "text"),
+    [
+        ("compiled", NO_COMPILER, f"=compiled: there is no C compiler ({NO_COMPILER})"),
+        ("compiled", "false", "=compiled: false cannot use Python.h"),
+        ("fast", NO_COMPILER, "expected 'compiled' or 'pure'"),
+    ],
 )
-def test_a_build_that_cannot_be_made_fails_and_says_why(checkout, chosen, text):
-    environment = {**os.environ, "LEVERET_BUILD": chosen, "CC": "/nonexistent/cc"}
-    done = subprocess.run(
-        [sys.executable, "setup.py", "--version"], cwd=checkout, env=environment,
-        capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
-    )  # fmt: skip
+def test_a_build_that_cannot_be_made_fails_and_says_why(checkout, chosen, compiler, text):
+    done = set_up(checkout, LEVERET_BUILD=chosen, CC=compiler)
     assert done.returncode == 1
     assert text in done.stderr
+
+
+def test_a_build_without_a_compiler_says_that_it_runs_in_python(checkout):
+    done = set_up(checkout, LEVERET_BUILD="", CC=NO_COMPILER)
+    assert done.returncode == 0
+    assert "is not compiled, and runs in Python: there is no C compiler" in done.stderr
+
+
+def set_up(checkout, **environment):
+    """Have setup.py decide what it builds."""
+    return subprocess.run(
+        [sys.executable, "setup.py", "--version"], cwd=checkout,
+        env={**os.environ, **environment}, capture_output=True, text=True, timeout=SECONDS_MAX,
+        check=False,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

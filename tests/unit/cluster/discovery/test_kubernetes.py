@@ -2,6 +2,7 @@
 
 import re
 import socket
+import ssl
 
 import pytest
 
@@ -10,6 +11,7 @@ from leveret.broker.config.setting_error import SettingError
 from leveret.cluster.discovery.discovery import DiscoveryError
 from leveret.cluster.discovery.kubernetes import Kubernetes
 from leveret.cluster.discovery.node_names import NodeNames
+from tests.feature.certificate_authority import CertificateAuthority
 from tests.unit.cluster.discovery.json_server import Answer, JsonServer
 
 ENDPOINTS = "GET /api/v1/namespaces/burrow/endpoints/rabbitmq"
@@ -79,6 +81,38 @@ async def test_nodes_are_the_names_of_pods_with_the_suffix(server, make):
     own = f"rabbit@rabbitmq-1{suffix}"
     kubernetes = make(own, address_type="hostname", hostname_suffix=suffix)
     assert await listed(kubernetes) == [own, f"rabbit@rabbitmq-2{suffix}"]
+
+
+@pytest.fixture
+async def tls_server(tmp_path):
+    """The API server as pods see it; and the file of the authority that has signed for it."""
+    authority = CertificateAuthority(tmp_path, "cluster")
+    identity = authority.issue("api", names=["127.0.0.1"])
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(identity.certfile, identity.keyfile)
+    async with JsonServer().running(context) as server:
+        yield server, authority.certfile
+
+
+async def test_the_token_goes_to_the_api_server_over_tls(tls_server, make):
+    server, authority = tls_server
+    server.answers[ENDPOINTS] = endpoints(ready=[1], not_ready=[2])
+    kubernetes = make(scheme="https", cert_path=authority, **server.host_and_port)
+    assert await listed(kubernetes) == ["rabbit@10.0.0.1", "rabbit@10.0.0.2"]
+    await kubernetes.registration.register()
+    assert server.lines == [ENDPOINTS, EVENTS]
+    assert {asked.headers["Authorization"] for asked in server.asked} == {"Bearer t0ken"}
+
+
+async def test_a_server_that_another_authority_has_signed_for_gets_no_token(
+    tls_server, make, tmp_path
+):
+    server, _ = tls_server
+    other = CertificateAuthority(tmp_path, "other")
+    kubernetes = make(scheme="https", cert_path=other.certfile, **server.host_and_port)
+    with pytest.raises(DiscoveryError, match="check cluster_formation.k8s.host, port, scheme and"):
+        await kubernetes.list_nodes()
+    assert server.asked == []
 
 
 async def test_the_token_is_read_for_each_request(server, make, account):
