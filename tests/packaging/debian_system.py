@@ -181,7 +181,7 @@ class Machine:
 
     def run(self, *command, check=True):
         """Run a command on it, as root."""
-        inside = ("nsenter", "--target", self._first_process(), "--all", "--wd=/", "--")
+        inside = ("nsenter", "--target", self._first_process(), "--all", "--wdns=/", "--")
         return call(*inside, *command, check=check)
 
     def run_with_its_network(self, *command):
