@@ -5,9 +5,12 @@ from typing import Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from leveret.broker.amqp.annotations import RECEIVED_AT, RECEIVED_AT_IN_1_0
+from leveret.broker.amqp.field_table import encode_short_string
 from leveret.broker.amqp10.type_codes import (
     STRING8,
     SYMBOL8,
+    TIME,
     UBYTE,
 )
 from leveret.broker.amqp10.values_to_fields import OTHER, write_field
@@ -20,6 +23,8 @@ _MODE_NAME: Final = b"\x15x-basic-delivery-mode"
 _PRIORITY_NAME: Final = b"\x10x-basic-priority"
 _EXPIRATION_NAME: Final = b"\x12x-basic-expiration"
 _CC_NAME: Final = b"\x04x-cc"
+_RECEIVED_NAME: Final = encode_short_string(RECEIVED_AT_IN_1_0)
+_RECEIVED_FIELD: Final = encode_short_string(RECEIVED_AT) + b"l"
 _INTERNAL: Final = b"x-basic-"
 
 
@@ -79,6 +84,10 @@ def _read_annotation(
         else:
             annotations.priority = data[at + 1]
         return at + 2
+    if name == _RECEIVED_NAME and code == TIME:
+        writer.write(_RECEIVED_FIELD)
+        writer.write(data[at + 1 : at + 9])
+        return at + 9
     is_text = name in _TEXT_NAMES
     if is_text and code != STRING8:
         return OTHER

@@ -12,6 +12,7 @@ Messages whose sections have simple forms do not come here (sections_to_properti
 import uuid
 from typing import Final, NamedTuple
 
+from leveret.broker.amqp.annotations import RECEIVED_AT, RECEIVED_AT_IN_1_0
 from leveret.broker.amqp.field_table import Field, Table
 from leveret.broker.amqp.properties import Properties
 from leveret.broker.amqp10.sections import Amqp10Message
@@ -78,6 +79,8 @@ def to_amqp091(message: Amqp10Message, rules: ConversionRules) -> Amqp091Message
 def _add_annotation(headers: Table, name: object, value: Value, rules: ConversionRules) -> None:
     if name == "x-cc":
         _add(headers, "CC", value, rules)
+    elif name == RECEIVED_AT_IN_1_0 and value.kind == "timestamp":
+        headers[RECEIVED_AT] = ("l", value.value)
     elif (
         isinstance(name, str)
         and name.startswith("x-")

@@ -17,6 +17,7 @@ recorded ones).
     app_id                   application property x-basic-app-id   property group-id
     type                     application property x-basic-type     annotation x-basic-type
     headers x-...            application properties                annotations
+    header timestamp_in_ms   application property                  annotation (amqp/annotations.py)
     header CC                left out                              annotation x-cc
     other headers            application properties                the same
     tables and arrays        left out                              annotations, or left out
@@ -37,6 +38,8 @@ from librt.strings import (
 )
 from mypy_extensions import i64, u8
 
+from leveret.broker.amqp.annotations import RECEIVED_AT, RECEIVED_AT_IN_1_0
+from leveret.broker.amqp.field_table import encode_short_string
 from leveret.broker.amqp.properties import (
     APP_ID,
     CONTENT_ENCODING,
@@ -65,11 +68,12 @@ from leveret.broker.amqp10.type_codes import (
     NULL,
     STRING8,
     SYMBOL8,
+    TIME,
     TRUE,
     UBYTE,
     UUID,
 )
-from leveret.broker.amqp10.values import encode_string
+from leveret.broker.amqp10.values import encode_string, encode_symbol
 
 FILTER_VALUE_NAME: Final = b"x-stream-filter-value"
 _FILTER_VALUE_NAME_BYTES: Final = len(FILTER_VALUE_NAME)
@@ -92,6 +96,9 @@ _X_TYPE: Final = b"\xa3\x0cx-basic-type\xa1"
 _TYPE_PROPERTY: Final = b"\xa1\x0cx-basic-type\xa1"
 _APP_ID_PROPERTY: Final = b"\xa1\x0ex-basic-app-id\xa1"
 _X_CC: Final = b"\xa3\x04x-cc"
+_RECEIVED: Final = encode_symbol(RECEIVED_AT_IN_1_0)
+_RECEIVED_FIELD: Final = encode_short_string(RECEIVED_AT) + b"l"
+_RECEIVED_FIELD_BYTES: Final = len(_RECEIVED_FIELD)
 _ADDRESS_NAMES: Final = frozenset((b"x-exchange", b"x-routing-key"))
 
 _NOT_FIRST: Final = b"\x41\x43"
@@ -281,6 +288,13 @@ class SectionsWriter:
                 writer.write(_X_CC)
                 at = write_field(writer, raw, value_at, True, 0)
                 count += 2
+            elif _is_received_at(raw, at):
+                at += _RECEIVED_FIELD_BYTES
+                writer.write(_RECEIVED)
+                writer.append(TIME)
+                copy_part(writer, raw, at, at + 8)
+                at += 8
+                count += 2
             else:
                 at = field_end(raw, value_at)
         return count
@@ -379,7 +393,8 @@ class SectionsWriter:
             is_extension = _is_extension(raw, at)
             if is_extension and not is_4:
                 self._note_filter_value(raw, at, value_at)
-            if letter in (_F, _A, _D) or (is_extension and is_4):
+            is_annotation = is_4 and (is_extension or _is_received_at(raw, at))
+            if letter in (_F, _A, _D) or is_annotation:
                 at = field_end(raw, value_at)
                 continue
             writer.append(STRING8)
@@ -415,6 +430,12 @@ def address_annotations(address: bytes, is_4: bool) -> bytes:
 def _is_extension(raw: bytes, at: i64) -> bool:
     """Whether the name at `at` begins with "x-"."""
     return raw[at] >= 2 and raw[at + 1] == _x and raw[at + 2] == _DASH
+
+
+def _is_received_at(raw: bytes, at: i64) -> bool:
+    """Whether the header at `at` says when the broker received the message."""
+    end = at + _RECEIVED_FIELD_BYTES
+    return raw[at] == _RECEIVED_FIELD_BYTES - 2 and raw[at:end] == _RECEIVED_FIELD
 
 
 def _write_short(writer: BytesWriter, raw: bytes, code: int, at: i64) -> None:

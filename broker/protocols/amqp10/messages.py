@@ -247,8 +247,8 @@ class Delivered:
         form = header.form
         if form is not None and form.protocol == _MQTT:
             return _of_mqtt(header, address)
-        if header.headers.get(RECEIVED_AT, ("", 0))[0] == "l" or DEATHS in header.headers:
-            return _with_moved_headers(header, address)
+        if DEATHS in header.headers:
+            return _with_moved_deaths(header, address)
         writer = BytesWriter()
         SectionsWriter(is_4=True).write(
             writer, header.raw, address_annotations(address.encoded, True)
@@ -317,17 +317,13 @@ def _annotation(name: str, field: Field) -> tuple[Value, Value] | None:
     return None if kind is None else (Value("symbol", name), Value(kind, value))
 
 
-def _with_moved_headers(header: ContentHeader, address: Address) -> bytes:
-    """The sections of a message with headers that are annotations of other names in AMQP 1.0: when
-    it was received, and its deaths.
-    """
+def _with_moved_deaths(header: ContentHeader, address: Address) -> bytes:
+    """The sections of a message whose deaths are an annotation of another name in AMQP 1.0."""
     headers = dict(header.headers)
-    moved = [
-        _annotation(name, headers.pop(name)) for name in (RECEIVED_AT, DEATHS) if name in headers
-    ]
+    deaths = _annotation(DEATHS, headers.pop(DEATHS))
     plain = make_header({**header.properties, "headers": headers or None})
     message = read_message(Delivered(plain, address).payload(b"", redelivered=False))
-    message.message_annotations += [pair for pair in moved if pair is not None]
+    message.message_annotations += [] if deaths is None else [deaths]
     message.has_header, message.body = False, b""
     return encode_message(message)
 

@@ -68,6 +68,24 @@ def test_a_message_is_stored_as_rabbitmq_does(is_4, case):
     assert stored(raw, body, is_4).hex() == case["entry"]
 
 
+def test_the_time_of_receipt_is_an_annotation_with_a_name_of_its_own():
+    """As in RabbitMQ 4.2, whose clients of streams see it so."""
+    headers = {"timestamp_in_ms": ("l", 1_700_000_000_123), "other": ("S", "a")}
+    raw = encode_properties({"headers": headers})
+    entry = stored(raw, b"body", is_4=True)
+    message = read_message(entry)
+    assert message.annotation("x-opt-rabbitmq-received-time").value == 1_700_000_000_123
+    assert [key.value for key, _ in message.application_properties] == ["other"]
+    (plain, _), (decoded, _) = read_plainly(entry, True), read_decoded(entry, True)
+    assert plain["headers"] == decoded["headers"] == {**headers, **OFFSET}
+
+
+def test_a_header_of_that_name_and_another_type_stays_a_property():
+    raw = encode_properties({"headers": {"timestamp_in_ms": ("S", "now")}})
+    message = read_message(stored(raw, b"body", is_4=True))
+    assert [key.value for key, _ in message.application_properties] == ["timestamp_in_ms"]
+
+
 @pytest.mark.parametrize(("is_4", "case"), CASES)
 def test_an_entry_is_read_as_rabbitmq_does(is_4, case):
     entry = bytes.fromhex(case["entry"])
