@@ -4,9 +4,9 @@
 
 export const rateOf = (row, name) => row?.message_stats?.[`${name}_details`]?.rate;
 
-// Adds rate and isBound to edges of exchanges and of dead letters. ways: the kinds of edges by which
-// messages come to an exchange that were not published to it, {bindings, others}. Where nothing is
-// known, the rate stays undefined.
+// Adds rate and isBound to edges of exchanges and of dead letters. ways: the kinds of edges by
+// which messages come to an exchange that were not published to it, {bindings, others}. Where
+// nothing is known, the rate stays undefined.
 export class EdgeRates {
   constructor(edges, exchanges, queues, ways) {
     Object.assign(this, {exchanges, queues, ways});
