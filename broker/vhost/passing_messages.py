@@ -51,7 +51,9 @@ class PassingMessage:
         self._outcomes.append((publisher, number))
 
     def is_given(self) -> None:
-        """All queues were given the message: those that do not hold it have it safely."""
+        """All queues were given the message, or a delivery holds it (fan_out.py) until they are:
+        those that do not hold it have it safely.
+        """
         self.confirm(0, self)
 
     # As a `Publisher`

@@ -88,10 +88,7 @@ def publish(
         queues = _found_later(found, publication, passing, routed, choose)
         given = vhost.fan_outs.begin(Delivery(queues, publication))
     if passing is not None:
-        if given is None:
-            passing.is_given()
-        else:
-            given.when_given(passing.is_given)
+        passing.is_given()
     return given
 
 
