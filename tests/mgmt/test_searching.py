@@ -23,7 +23,7 @@ def test_a_search_stops_at_its_limit_and_goes_on_from_there(node, messages):
 @pytest.mark.parametrize(
     ("chosen", "matching"),
     [
-        ({"all": True}, 5), ({"all": True, "header": "even:True"}, 3),
+        ({"all": True}, 5), ({"all": True, "header": "even:true"}, 3),
         ({"all": True, "body": "9"}, 0), ({"ids": ["0", "99"]}, 1),
     ],
 )  # fmt: skip
