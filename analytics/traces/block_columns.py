@@ -253,6 +253,8 @@ def _parsed(parse: Callable[[list[bytes]], pa.Table], pieces: list[bytes]) -> pa
 
 def _parsed_texts(texts: list[bytes]) -> pa.Table:
     """A row for each text, completed: the time and the properties follow it in a line."""
+    if any(text[:1] not in (b"{", b",") for text in texts):
+        raise _UnusualError
     lines = [b"%s0}\n" % text if text[:1] == b"{" else b"{%snull}\n" % text[1:] for text in texts]
     table = read_json(b"".join(lines))
     if table is None or len(table) != len(texts) or table["version"].null_count != len(texts):

@@ -103,6 +103,13 @@ def test_columns_of_an_unusual_block_equal_its_lines(several, data):
     assert rows_of(*columns_of([block])) == lines
 
 
+@pytest.mark.parametrize("begins", [b'{"event":"deliver', b',"exchange":'])
+def test_a_text_whose_first_octet_is_damaged_is_left_to_the_lines(begins):
+    whole = block_of([("deliver", message(0, "", "", b""), "a")])
+    block = RecordBlock(whole.replace(begins, b"\0" + begins[1:], 1))
+    assert rows_of(*columns_of([block])) == rows_of(block.lines())
+
+
 @given(st.lists(happened, min_size=2, max_size=5), st.data())
 def test_columns_of_several_blocks_are_the_records_of_each(several, data):
     """Also if one of the blocks is unusual, or cannot be read."""
