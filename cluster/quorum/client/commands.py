@@ -11,7 +11,7 @@ from mypy_extensions import i64
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.properties import NO_TTL, ttl_ms_of
 from leveret.broker.queues.contract.modifications import Modification
-from leveret.broker.queues.contract.publication import Publication, Publisher
+from leveret.broker.queues.contract.publication import OWN_TTL, Publication, Publisher
 from leveret.broker.queues.deduplication.identifiers import key_of
 from leveret.cluster.quorum.client.consuming_client import ConsumerCommand
 from leveret.cluster.quorum.client.holders import Holder
@@ -49,8 +49,6 @@ were not handed to the client.
 """
 DEFAULT_PRIORITY: Final = 4
 """The priority of messages that have none."""
-OWN_TTL: Final = -2
-"""Stands for the time to live of messages of which each has its own."""
 MESSAGE_BYTES: Final = 100
 """About how much memory a message takes, beside its body, until it is applied."""
 
@@ -133,11 +131,9 @@ class PublishRuns(NumberedCommand):
     def __repr__(self) -> str:
         return f"<PublishRuns {self.number}>"
 
-    def add(
-        self, publication: Publication, has_own_times: bool = False, takes_times: bool = False
-    ) -> None:
-        """Add a run, before the command has a number. has_own_times: each message has its own time
-        to live, not that of the publication. takes_times: all nodes take `EnqueueTimed`.
+    def add(self, publication: Publication, takes_times: bool = False) -> None:
+        """Add a run, before the command has a number. takes_times: all nodes take `EnqueueTimed`,
+        for messages with times to live of their own.
         """
         messages = publication.messages
         publisher = publication.publisher
@@ -154,11 +150,11 @@ class PublishRuns(NumberedCommand):
             self._messages += messages
         else:
             self._messages = messages.copy()
-        if has_own_times and takes_times and not self.is_once:
-            _add_timed(self._runs, self._times, messages)
-            return
         ttl_ms = NO_TTL if publication.ttl_ms is None else publication.ttl_ms
-        _add_alike(self._runs, messages, OWN_TTL if has_own_times else ttl_ms)
+        if ttl_ms == OWN_TTL and takes_times and not self.is_once:
+            _add_timed(self._runs, self._times, messages)
+        else:
+            _add_alike(self._runs, messages, ttl_ms)
 
     def encode(self, sender: int, seen: int) -> bytes:
         """Encode the command, with its messages once."""

@@ -33,12 +33,9 @@ class Gathered:
         self._action = SETTLE
         self._settlement = Settlement()
 
-    def publish(
-        self, publication: Publication, is_once: bool, has_own_times: bool = False,
-        takes_times: bool = False,
-    ) -> None:  # fmt: skip
-        """Publish messages. is_once: unless they are duplicates. has_own_times: each message has
-        its own time to live. takes_times: all nodes take runs of such messages.
+    def publish(self, publication: Publication, is_once: bool, takes_times: bool = False) -> None:
+        """Publish messages. is_once: unless they are duplicates. takes_times: all nodes take runs
+        of messages with times to live of their own.
         """
         if self._action != SETTLE or (is_once and self._settlement):
             self._flush_settlement()
@@ -46,7 +43,7 @@ class Gathered:
         if gathered is None or gathered.is_once != is_once:
             self._flush_publish()
             gathered = self._publish = PublishRuns(self._hold, is_once)
-        gathered.add(publication, has_own_times, takes_times)
+        gathered.add(publication, takes_times)
         if gathered.size >= PUBLISH_BYTES_MAX:
             self._flush_publish()
 

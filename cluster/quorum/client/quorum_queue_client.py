@@ -28,7 +28,7 @@ from leveret.broker.declarations.requester import Requester
 from leveret.broker.queues.contract.arguments import DROP_HEAD, REJECT_PUBLISH_DLX, QueueOptions
 from leveret.broker.queues.contract.demand import Demand
 from leveret.broker.queues.contract.modifications import Modification, give_back
-from leveret.broker.queues.contract.publication import Publication
+from leveret.broker.queues.contract.publication import OWN_TTL, Publication
 from leveret.broker.queues.contract.queue_client import (
     Consumer,
     Got,
@@ -161,20 +161,17 @@ class QuorumQueueClient(GroupQueueClient, TimedQueue):
 
     def publish(self, publication: Publication) -> None:
         """Publish messages."""
-        self._publish(publication, False)
-
-    def publish_each(self, publication: Publication) -> None:
-        """Publish messages, each with its own time to live."""
-        self._publish(publication, True)
-
-    def _publish(self, publication: Publication, has_own_times: bool) -> None:
         if self.is_deleted:
             return
         is_once = self.options.deduplicates and self._node.takes_identifiers()
-        takes_times = has_own_times and self._node.takes_own_times()
-        self._gathered.publish(publication, is_once, has_own_times, takes_times)
+        takes_times = publication.ttl_ms == OWN_TTL and self._node.takes_own_times()
+        self._gathered.publish(publication, is_once, takes_times)
         if not self.is_awake:
             self._turns.wake(self)
+
+    def publish_each(self, publication: Publication) -> None:
+        """Publish messages, each with its own time to live."""
+        self.publish(publication)
 
     # Settling
 

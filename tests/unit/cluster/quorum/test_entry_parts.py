@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.broker.amqp.content_header import header_with
-from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.queues.contract.publication import OWN_TTL, publication_of
 from leveret.cluster.quorum.client.commands import PublishRuns
 from leveret.cluster.quorum.entry_parts import WHOLE_BYTES_MAX, needed_parts
 from leveret.cluster.quorum.machine.commands import (
@@ -87,7 +87,7 @@ def published_with(*expirations, takes_times):
     publish = PublishRuns(UnappliedHold(UntakenBytes(lambda is_behind: None)))
     messages = [Message(ADDRESS, header_with(expiration=text), b"body") for text in expirations]
     publish.add(publication_of(messages[:1]))
-    publish.add(publication_of(messages), has_own_times=True, takes_times=takes_times)
+    publish.add(publication_of(messages, OWN_TTL), takes_times)
     publish.number = 2
     return decode_command(publish.encode(1, 0))
 

@@ -10,7 +10,7 @@ from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.properties import TTL_MS_MAX
 from leveret.broker.declarations.requester import THE_NODE
 from leveret.broker.queues.contract.demand import Demand
-from leveret.broker.queues.contract.publication import publication_of
+from leveret.broker.queues.contract.publication import OWN_TTL, publication_of
 from leveret.broker.runtime.pending import Answer
 from leveret.cluster.quorum.client.consumers import PRIORITY_MAX
 from leveret.cluster.quorum.machine.commands import (
@@ -108,7 +108,7 @@ def test_messages_that_are_published_together_have_times_of_their_own(takes_own_
     queue = use.client()
     use.group.lead()
     messages = [Message(ADDRESS, header_with(expiration=text), b"m") for text in ("90", "9", "900")]
-    queue.publish_each(publication_of(messages))
+    queue.publish_each(publication_of(messages, OWN_TTL))
     use.settle()
     ready = use.group.machine.queue.messages.ready
     assert (ready.count, ready.expiring) == (3, 1 if takes_own_times else 3)
